@@ -1,0 +1,51 @@
+# Everything a developer does is one target. `make help` lists them.
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTEST_WORKERS ?= 2
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-cluster test-engines lint format bench bench-fleet fuzz simulate docs crds clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/.installed: pyproject.toml constraints.txt scripts/bootstrap.sh
+	@VENV=$(VENV) sh scripts/bootstrap.sh
+
+run: $(VENV)/.installed ## embedded cluster, HTTPS webhooks, controller, and a scenario (ARGS="--once" ends after it)
+	@$(BIN)/mdctl run $(ARGS)
+
+test: $(VENV)/.installed ## every test that needs no real API server and no engine
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile -m "not real and not engines and not slow" --cov --cov-report=term:skip-covered $(ARGS)
+
+test-cluster: $(VENV)/.installed ## the cluster scenarios on a real kube-apiserver (KUBECONFIG+MODELWARDEN_TEST_CLUSTER=1, or KUBEBUILDER_ASSETS)
+	$(BIN)/python -m pytest tests/cluster --cluster=real -m "not slow" $(ARGS)
+
+test-engines: $(VENV)/.installed ## ask the engines' own parsers (ORACLE_HOME names their environments)
+	$(BIN)/python -m pytest tests/engines -m engines $(ARGS)
+
+lint: $(VENV)/.installed ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.installed ## ruff's formatter and its safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed ## CPU per review, argv reading, cold start; a table and bench/out/*.json
+	$(BIN)/python -m bench $(ARGS)
+
+fuzz: $(VENV)/.installed ## bounded fuzzing of reviews, annotations, argv and Secrets
+	$(BIN)/python -m pytest tests/fuzz -m "slow or not slow" $(ARGS)
+
+docs: $(VENV)/.installed ## regenerate the pages that come from registries
+	$(BIN)/python -m scripts.docs
+
+crds: $(VENV)/.installed ## regenerate deploy/crds from the types
+	$(BIN)/mdctl crds --write deploy/crds
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) .run .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov dist build
