@@ -16,7 +16,7 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False
     """A frozen value with the wire's camelCase names."""
 
 
-class OwnerReference(Struct):
+class OwnerReference(Struct, frozen=True):
     """`metadata.ownerReferences[]`."""
 
     api_version: str = ""
@@ -26,7 +26,7 @@ class OwnerReference(Struct):
     controller: bool | None = None
 
 
-class ObjectMeta(Struct):
+class ObjectMeta(Struct, frozen=True):
     """`metadata`, as far as it is read."""
 
     name: str = ""
@@ -53,7 +53,7 @@ class ObjectMeta(Struct):
         return next((ref for ref in self.owner_references if ref.controller), None)
 
 
-class Condition(Struct):
+class Condition(Struct, frozen=True):
     """One entry of `status.conditions` of any kind."""
 
     type: str = ""
@@ -69,7 +69,7 @@ def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
     return next((c for c in conditions if c.type == kind), None)
 
 
-class LocalRef(Struct):
+class LocalRef(Struct, frozen=True):
     """A reference by name within the namespace."""
 
     name: str = ""
@@ -78,34 +78,34 @@ class LocalRef(Struct):
 # ---------------------------------------------------------------------------------------------------- ModelDeployment
 
 
-class ModelSpec(Struct):
+class ModelSpec(Struct, frozen=True):
     """`spec.model`."""
 
     name: str = ""
     artifact_ref: LocalRef | None = None
 
 
-class EngineSpec(Struct):
+class EngineSpec(Struct, frozen=True):
     """`spec.engine`: `name` is vLLM or SGLang."""
 
     name: str = ""
     version: str | None = None
 
 
-class KVCacheSpec(Struct):
+class KVCacheSpec(Struct, frozen=True):
     """`spec.kvCache`: `poolRef` names a KVCachePoolBinding of the same namespace."""
 
     pool_ref: LocalRef = LocalRef()
     connector: str = "Mooncake"
 
 
-class KVTransferSpec(Struct):
+class KVTransferSpec(Struct, frozen=True):
     """`spec.kvTransfer`."""
 
     protocol: str | None = None
 
 
-class RouterSpec(Struct):
+class RouterSpec(Struct, frozen=True):
     """`spec.router`."""
 
     name: str = ""
@@ -118,21 +118,21 @@ class RouterSpec(Struct):
     disaggregation_threshold_tokens: int | None = None
 
 
-class RolePort(Struct):
+class RolePort(Struct, frozen=True):
     """`spec.roles[].ports[]`; the first entry is the serving port."""
 
     port: int = 0
     protocol: str = "TCP"
 
 
-class EnvVar(Struct):
+class EnvVar(Struct, frozen=True):
     """`env[]`: a role's values are literal; a Pod's may come from elsewhere, then `value` is None."""
 
     name: str = ""
     value: str | None = None
 
 
-class RoleResources(Struct):
+class RoleResources(Struct, frozen=True):
     """`spec.roles[].resources`; quantities as written (text or number)."""
 
     accelerator: str | int | float | None = None
@@ -142,20 +142,20 @@ class RoleResources(Struct):
     interface: str | int | float | None = None
 
 
-class RoleTopology(Struct):
+class RoleTopology(Struct, frozen=True):
     """`spec.roles[].topology`."""
 
     required_level: str | None = None
 
 
-class ElasticEp(Struct):
+class ElasticEp(Struct, frozen=True):
     """`spec.roles[].elasticEp`."""
 
     width: int = 0
     head_instance_type: str | None = None
 
 
-class VolumeMount(Struct):
+class VolumeMount(Struct, frozen=True):
     """`spec.roles[].additionalVolumes[]`; the three sources are kept as the JSON they came as."""
 
     mount_path: str = ""
@@ -166,7 +166,7 @@ class VolumeMount(Struct):
     host_path: dict[str, Any] | None = None
 
 
-class Role(Struct):
+class Role(Struct, frozen=True):
     """`spec.roles[]`."""
 
     name: str = ""
@@ -205,7 +205,7 @@ class Role(Struct):
         return self.ports[0].protocol if self.ports else "TCP"
 
 
-class ModelDeploymentSpec(Struct):
+class ModelDeploymentSpec(Struct, frozen=True):
     """`spec` of a ModelDeployment."""
 
     model: ModelSpec = ModelSpec()
@@ -216,7 +216,7 @@ class ModelDeploymentSpec(Struct):
     router: RouterSpec | None = None
 
 
-class ModelDeployment(Struct):
+class ModelDeployment(Struct, frozen=True):
     """A ModelDeployment; `status` stays raw here, `api.status` decodes it where it is wanted."""
 
     api_version: str = ""
@@ -229,7 +229,7 @@ class ModelDeployment(Struct):
 # ---------------------------------------------------------------------------------------------- ModelDeploymentScaler
 
 
-class ScalerRole(Struct):
+class ScalerRole(Struct, frozen=True):
     """`spec.roles[]` of a scaler."""
 
     name: str = ""
@@ -237,7 +237,7 @@ class ScalerRole(Struct):
     max_replicas: int = 0
 
 
-class ScalerSpec(Struct):
+class ScalerSpec(Struct, frozen=True):
     """`spec` of a ModelDeploymentScaler, as far as the fence and its validation read it."""
 
     target_ref: LocalRef = LocalRef()
@@ -247,7 +247,7 @@ class ScalerSpec(Struct):
     algorithm: dict[str, Any] = {}
 
 
-class ModelDeploymentScaler(Struct):
+class ModelDeploymentScaler(Struct, frozen=True):
     """A ModelDeploymentScaler."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -257,7 +257,7 @@ class ModelDeploymentScaler(Struct):
 # ------------------------------------------------------------------------------------------------------- cluster kinds
 
 
-class ContainerPort(Struct):
+class ContainerPort(Struct, frozen=True):
     """`containers[].ports[]`."""
 
     container_port: int = 0
@@ -265,7 +265,7 @@ class ContainerPort(Struct):
     protocol: str = "TCP"
 
 
-class Container(Struct):
+class Container(Struct, frozen=True):
     """A container of a Pod, as far as it is read."""
 
     name: str = ""
@@ -275,7 +275,7 @@ class Container(Struct):
     ports: tuple[ContainerPort, ...] = ()
 
 
-class ContainerStatus(Struct):
+class ContainerStatus(Struct, frozen=True):
     """`status.containerStatuses[]`."""
 
     name: str = ""
@@ -283,14 +283,14 @@ class ContainerStatus(Struct):
     restart_count: int = 0
 
 
-class PodSpec(Struct):
+class PodSpec(Struct, frozen=True):
     """`spec` of a Pod."""
 
     containers: tuple[Container, ...] = ()
     node_name: str | None = None
 
 
-class PodStatus(Struct):
+class PodStatus(Struct, frozen=True):
     """`status` of a Pod."""
 
     phase: str = ""
@@ -301,7 +301,7 @@ class PodStatus(Struct):
     pod_ip: str = msgspec.field(name="podIP", default="")
 
 
-class Pod(Struct):
+class Pod(Struct, frozen=True):
     """A Pod."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -314,21 +314,21 @@ class Pod(Struct):
         return next((c for c in self.spec.containers if c.name == "main"), None)
 
 
-class PodSetAssignment(Struct):
+class PodSetAssignment(Struct, frozen=True):
     """`status.admission.podSetAssignments[]`."""
 
     name: str = ""
     flavors: dict[str, str] = {}
 
 
-class Admission(Struct):
+class Admission(Struct, frozen=True):
     """`status.admission` of a Workload."""
 
     cluster_queue: str = ""
     pod_set_assignments: tuple[PodSetAssignment, ...] = ()
 
 
-class AdmissionCheckState(Struct):
+class AdmissionCheckState(Struct, frozen=True):
     """`status.admissionChecks[]` of a Workload."""
 
     name: str = ""
@@ -336,13 +336,13 @@ class AdmissionCheckState(Struct):
     message: str = ""
 
 
-class WorkloadSpec(Struct):
+class WorkloadSpec(Struct, frozen=True):
     """`spec` of a Workload; an absent `active` means true."""
 
     active: bool = True
 
 
-class WorkloadStatus(Struct):
+class WorkloadStatus(Struct, frozen=True):
     """`status` of a Workload."""
 
     conditions: tuple[Condition, ...] = ()
@@ -350,7 +350,7 @@ class WorkloadStatus(Struct):
     admission_checks: tuple[AdmissionCheckState, ...] = ()
 
 
-class Workload(Struct):
+class Workload(Struct, frozen=True):
     """A Kueue Workload (v1beta1 and v1beta2 agree on what is read)."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -358,7 +358,7 @@ class Workload(Struct):
     status: WorkloadStatus = WorkloadStatus()
 
 
-class DeploymentStatus(Struct):
+class DeploymentStatus(Struct, frozen=True):
     """`status` of an apps/v1 Deployment."""
 
     ready_replicas: int = 0
@@ -366,21 +366,21 @@ class DeploymentStatus(Struct):
     observed_generation: int = 0
 
 
-class Deployment(Struct):
+class Deployment(Struct, frozen=True):
     """An apps/v1 Deployment: the router."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: DeploymentStatus = DeploymentStatus()
 
 
-class Service(Struct):
+class Service(Struct, frozen=True):
     """A Service, as far as it is read."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] = {}
 
 
-class BindingDomain(Struct):
+class BindingDomain(Struct, frozen=True):
     """`spec.domain` of a KVCachePoolBinding."""
 
     name: str = ""
@@ -388,14 +388,14 @@ class BindingDomain(Struct):
     dtype: str | None = None
 
 
-class BindingSpec(Struct):
+class BindingSpec(Struct, frozen=True):
     """`spec` of a KVCachePoolBinding."""
 
     pool_ref: LocalRef = LocalRef()
     domain: BindingDomain = BindingDomain()
 
 
-class BindingStatus(Struct):
+class BindingStatus(Struct, frozen=True):
     """`status` of a KVCachePoolBinding; an absent figure is not a zero."""
 
     phase: str = ""
@@ -405,7 +405,7 @@ class BindingStatus(Struct):
     usage: str | int | float | None = None
 
 
-class KVCachePoolBinding(Struct):
+class KVCachePoolBinding(Struct, frozen=True):
     """A KVCachePoolBinding."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -413,14 +413,14 @@ class KVCachePoolBinding(Struct):
     status: BindingStatus = BindingStatus()
 
 
-class KVCachePoolStatus(Struct):
+class KVCachePoolStatus(Struct, frozen=True):
     """`status` of a KVCachePool."""
 
     phase: str = ""
     client_endpoint: str = ""
 
 
-class KVCachePool(Struct):
+class KVCachePool(Struct, frozen=True):
     """A KVCachePool."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -428,14 +428,14 @@ class KVCachePool(Struct):
     status: KVCachePoolStatus = KVCachePoolStatus()
 
 
-class InstanceTypeSpec(Struct):
+class InstanceTypeSpec(Struct, frozen=True):
     """`spec` of an InstanceType."""
 
     acceleratable: bool = False
     accelerator_group: str = ""
 
 
-class InstanceTypeStatus(Struct):
+class InstanceTypeStatus(Struct, frozen=True):
     """`status` of an InstanceType; `detail` absent means not observed yet."""
 
     entrance: str = ""
@@ -443,7 +443,7 @@ class InstanceTypeStatus(Struct):
     detail: dict[str, Any] | None = None
 
 
-class InstanceType(Struct):
+class InstanceType(Struct, frozen=True):
     """An InstanceType."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -451,7 +451,7 @@ class InstanceType(Struct):
     status: InstanceTypeStatus = InstanceTypeStatus()
 
 
-class ModelArtifact(Struct):
+class ModelArtifact(Struct, frozen=True):
     """A ModelArtifact; read as raw parts by the weights judgement."""
 
     metadata: ObjectMeta = ObjectMeta()
