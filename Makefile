@@ -35,8 +35,11 @@ format: $(VENV)/.installed ## ruff's formatter and its safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed ## CPU per review, argv reading, cold start; a table and bench/out/*.json
-	$(BIN)/python -m bench $(ARGS)
+.run/kopf/.installed:
+	@mkdir -p .run && python3 -m venv .run/kopf && .run/kopf/bin/pip install -q --disable-pip-version-check kopf uvloop && touch $@
+
+bench: $(VENV)/.installed .run/kopf/.installed ## CPU per review beside kopf, argv reading, cold start; a table and bench/out/*.json
+	BENCH_KOPF_PYTHON=$(CURDIR)/.run/kopf/bin/python $(BIN)/python -m bench $(ARGS)
 
 fuzz: $(VENV)/.installed ## bounded fuzzing of reviews, annotations, argv and Secrets
 	$(BIN)/python -m pytest tests/fuzz -m "slow or not slow" $(ARGS)

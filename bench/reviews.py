@@ -6,7 +6,7 @@ from typing import Any
 
 def deployment(padding: int, extra: str = "0.9") -> dict[str, Any]:
     """A prefill/decode deployment behind a router, its managedFields padded by about `padding` bytes."""
-    fields = {f"f:annotation-{number:05d}": {} for number in range(padding // 26)}
+    fields = {f"f:annotation-{number:05d}": {} for number in range(padding // 24)}
     return {
         "apiVersion": "worker.gpustack.ai/v1",
         "kind": "ModelDeployment",
@@ -129,6 +129,6 @@ def pod_review(size: int) -> bytes:
         },
     }
     shell = len(json.dumps(review, separators=(",", ":")))
-    fields = {f"f:annotation-{number:05d}": {} for number in range(max(0, size - shell) // 26)}
+    fields = {f"f:annotation-{number:05d}": {} for number in range(max(0, size - shell) // 24)}
     pod["metadata"]["managedFields"] = [{"manager": "worker", "operation": "Update", "fieldsV1": {"f:metadata": fields}}]
     return json.dumps(review, separators=(",", ":")).encode()

@@ -17,14 +17,14 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-class YardMeta(msgspec.Struct, gc=False):
+class YardMeta(msgspec.Struct, frozen=True, gc=False):
     """What a lean handler reads of an object's metadata."""
 
     name: str = ""
     annotations: dict[str, str] = {}
 
 
-class YardRole(msgspec.Struct, gc=False, rename="camel"):
+class YardRole(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a lean handler reads of a role."""
 
     name: str = ""
@@ -32,20 +32,20 @@ class YardRole(msgspec.Struct, gc=False, rename="camel"):
     extra_args: list[str] = []
 
 
-class YardSpec(msgspec.Struct, gc=False):
+class YardSpec(msgspec.Struct, frozen=True, gc=False):
     """What a lean handler reads of a spec."""
 
     roles: list[YardRole] = []
 
 
-class YardObject(msgspec.Struct, gc=False):
+class YardObject(msgspec.Struct, frozen=True, gc=False):
     """What a lean handler reads of an object."""
 
     metadata: YardMeta = YardMeta()
     spec: YardSpec = YardSpec()
 
 
-class YardRequest(msgspec.Struct, gc=False, rename="camel"):
+class YardRequest(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a lean handler reads of a request."""
 
     uid: str
@@ -53,7 +53,7 @@ class YardRequest(msgspec.Struct, gc=False, rename="camel"):
     old_object: YardObject | None = None
 
 
-class YardReview(msgspec.Struct, gc=False):
+class YardReview(msgspec.Struct, frozen=True, gc=False):
     """What a lean handler reads of a review."""
 
     request: YardRequest

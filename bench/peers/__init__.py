@@ -1,0 +1,1 @@
+"""Servers of other projects, doing a comparable job, for the comparison. They are run in environments of their own."""
