@@ -91,10 +91,11 @@ async def yardstick(scope: MutableMapping[str, Any], receive: Receive, send: Sen
 def ours() -> Any:
     """The product's application: FastAPI with the review lane in front, look-ups from memory."""
     from app.server import build_app  # the product is loaded only when it is what is measured
-    from bench.reviews import deployment
     from webhooks.lookups import ObjectLookup
     from webhooks.server import ReviewServer
     from webhooks.settings import AdmissionSettings
+
+    from bench.reviews import deployment
 
     types = {
         "apiVersion": "worker.gpustack.ai/v1",
