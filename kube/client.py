@@ -5,7 +5,7 @@ Gone and never papered over. Requests have deadlines on both sides. What is sent
 (`kube.retry`): a read repeats whatever may pass by itself, a write only what was certainly not carried out.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self, TypeVar
 
@@ -119,7 +119,7 @@ class Client:
         label_selector: str | None = None,
         field_selector: str | None = None,
         limit: int = 500,
-    ) -> AsyncIterator[Page]:
+    ) -> AsyncGenerator[Page, None]:
         """The list, page by page, as of one resourceVersion. A continue token that expired in the middle restarts it (see Page)."""
         base = _params(labelSelector=label_selector, fieldSelector=field_selector)
         token = ""
@@ -154,7 +154,7 @@ class Client:
         label_selector: str | None = None,
         field_selector: str | None = None,
         timeout_seconds: int = WATCH_SECONDS,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Changes after `resource_version`, bookmarks included, until the server's time-out ends the stream.
 
         Raises Gone where that version is no longer kept (as HTTP status or as an ERROR line), TransportError when the stream breaks.

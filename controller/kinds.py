@@ -1,0 +1,139 @@
+"""The kinds that a status reads: where each is served, how it is projected, and what its absence means.
+
+A kind that the API server does not serve reads as "object not found" (decision D2), but for Workloads under `kueue: required`, where it
+is a failed read. A projection that drops an object the statuses never look at is how a cache of a large cluster stays small.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from api import keys
+from api.objects import (
+    Deployment,
+    InstanceType,
+    KVCachePool,
+    KVCachePoolBinding,
+    ModelArtifact,
+    ModelDeployment,
+    ModelDeploymentScaler,
+    ObjectMeta,
+    Pod,
+    Service,
+    Workload,
+)
+from controller.snapshot import decode_deployment
+from kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+
+
+def _ours(plural: str, kind: str, *, namespaced: bool = True) -> Resource:
+    return Resource(keys.GROUP, keys.VERSION, plural, kind, namespaced)
+
+
+MODEL_DEPLOYMENTS: Final = _ours("modeldeployments", keys.MODEL_DEPLOYMENT)
+SCALERS: Final = _ours("modeldeploymentscalers", keys.MODEL_DEPLOYMENT_SCALER)
+BINDINGS: Final = _ours("kvcachepoolbindings", keys.KV_CACHE_POOL_BINDING)
+POOLS: Final = _ours("kvcachepools", keys.KV_CACHE_POOL, namespaced=False)
+ARTIFACTS: Final = _ours("modelartifacts", keys.MODEL_ARTIFACT)
+INSTANCE_TYPES: Final = _ours("instancetypes", keys.INSTANCE_TYPE, namespaced=False)
+WORKLOADS_V1BETA2: Final = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
+WORKLOADS_V1BETA1: Final = Resource("kueue.x-k8s.io", "v1beta1", "workloads", "Workload")
+
+
+class KindName(StrEnum):
+    """The kinds of the cache."""
+
+    DEPLOYMENT = "ModelDeployment"
+    POD = "Pod"
+    WORKLOAD = "Workload"
+    SERVICE = "Service"
+    ROUTER = "Deployment"
+    BINDING = "KVCachePoolBinding"
+    POOL = "KVCachePool"
+    ARTIFACT = "ModelArtifact"
+    INSTANCE_TYPE = "InstanceType"
+    SCALER = "ModelDeploymentScaler"
+
+
+class CachedDeployment(msgspec.Struct, frozen=True, gc=False):
+    """A ModelDeployment as the cache keeps it: projected, with the bytes of its `spec`, which the explicit spec hash covers whole."""
+
+    deployment: ModelDeployment
+    spec_json: bytes
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The object's metadata."""
+        return self.deployment.metadata
+
+
+Projection = Callable[[bytes | msgspec.Raw], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row of the table. `resources` newest first; the first that is served is read."""
+
+    name: KindName
+    resources: tuple[Resource, ...]
+    project: Projection
+    label_selector: str | None = None
+    must_be_served: bool = False
+
+
+def project_deployment(raw: bytes | msgspec.Raw) -> CachedDeployment:
+    """The raw status is copied out, or it would hold on to the whole page that it came in."""
+    deployment, spec_json = decode_deployment(raw)
+    status = msgspec.Raw(bytes(deployment.status))
+    return CachedDeployment(msgspec.structs.replace(deployment, status=status), spec_json)
+
+
+def _projector(kind: type[Any], keep: Callable[[Any], bool] = lambda _: True) -> Projection:
+    decode = msgspec.json.Decoder(kind).decode
+
+    def project(raw: bytes | msgspec.Raw) -> Any:
+        value = decode(raw)
+        return value if keep(value) else None
+
+    return project
+
+
+def _of_a_pod(workload: Workload) -> bool:
+    return any(ref.kind == "Pod" and ref.api_version == "v1" for ref in workload.metadata.owner_references)
+
+
+def _owned_by_us(item: Service | Deployment) -> bool:
+    owner = item.metadata.controller
+    return owner is not None and owner.kind == keys.MODEL_DEPLOYMENT and owner.api_version.partition("/")[0] == keys.GROUP
+
+
+def _workload_kind(*, required: bool) -> Kind:
+    return Kind(KindName.WORKLOAD, (WORKLOADS_V1BETA2, WORKLOADS_V1BETA1), _projector(Workload, _of_a_pod), must_be_served=required)
+
+
+def kinds(kueue: str) -> tuple[Kind, ...]:
+    """The table under that setting of `kueue`: with `absent` no Workload is ever read."""
+    always = (
+        Kind(KindName.DEPLOYMENT, (MODEL_DEPLOYMENTS,), project_deployment, must_be_served=True),
+        Kind(KindName.POD, (PODS,), _projector(Pod), f"{keys.NAME}={keys.NAME_VALUE}", must_be_served=True),
+        Kind(KindName.SERVICE, (SERVICES,), _projector(Service, _owned_by_us), must_be_served=True),
+        Kind(KindName.ROUTER, (DEPLOYMENTS,), _projector(Deployment, _owned_by_us), must_be_served=True),
+        Kind(KindName.BINDING, (BINDINGS,), _projector(KVCachePoolBinding)),
+        Kind(KindName.POOL, (POOLS,), _projector(KVCachePool)),
+        Kind(KindName.ARTIFACT, (ARTIFACTS,), _projector(ModelArtifact)),
+        Kind(KindName.INSTANCE_TYPE, (INSTANCE_TYPES,), _projector(InstanceType)),
+        Kind(KindName.SCALER, (SCALERS,), _projector(ModelDeploymentScaler)),
+    )
+    return always if kueue == "absent" else (*always, _workload_kind(required=True))
+
+
+class MetadataOnly(msgspec.Struct, frozen=True, gc=False):
+    """The part of an object that can be read even where the rest cannot."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+read_metadata: Final = msgspec.json.Decoder(MetadataOnly).decode
