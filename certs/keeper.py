@@ -1,0 +1,210 @@
+"""The loop that keeps the certificate true: load, step, publish, swap, in that order and no other.
+
+* A trusted set reaches the API server before a certificate that depends on it is served.
+* What is in memory outlives the store: a deleted or damaged Secret is put back as it was, and nobody's handshake fails.
+* Time is looked at every minute, never slept through: a laptop that wakes up, or a clock that jumps, is noticed within one.
+* A replica writes at most once a minute. Two whose clocks disagree by months would otherwise renew over each other without end.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import structlog
+
+from api.clock import Clock
+from certs.authority import CertAuthority, Step
+from certs.context import ServingContext
+from certs.errors import MaterialError, NotYetError, ReadOnlyStoreError
+from certs.material import Material, Pair, fingerprint, issued
+from certs.metrics import EXPIRY, READ, READ_ERRORS, STEPS
+from certs.publisher import Publisher
+from certs.store import Store
+from kube.errors import KubeError
+
+log = structlog.get_logger("certs")
+
+# How long one look at the clock is good for, the least time between two writes, and the time that a new set is given to reach every API
+# server before a certificate depends on it.
+PACE = timedelta(seconds=60)
+RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class CertKeeper:
+    """Keeps one `ServingContext` supplied. `authority` is None where the set is another's (files)."""
+
+    def __init__(self, context: ServingContext, store: Store, publisher: Publisher, clock: Clock, authority: CertAuthority | None) -> None:
+        self.context = context
+        self.problem: str | None = "no certificate is loaded yet"
+        self._store = store
+        self._publisher = publisher
+        self._clock = clock
+        self._authority = authority
+        self._held: Material | None = None
+        self._published: tuple[bytes, datetime] | None = None
+        self._wrote_at: float | None = None
+        self._wake = asyncio.Event()
+        self.loaded = asyncio.Event()
+        EXPIRY.labels("serving").set_function(self._serving_expiry)
+        EXPIRY.labels("authority").set_function(self._authority_expiry)
+
+    @property
+    def held(self) -> Material | None:
+        """The set in memory."""
+        return self._held
+
+    @property
+    def ready(self) -> bool:
+        """Whether a handshake made now would succeed in a client's eyes."""
+        serving = self.context.serving
+        return serving is not None and serving.usable(self._clock.now())
+
+    async def run(self) -> None:
+        """Never returns. Failures of the API server are retried; a set that cannot be used keeps the one that is served."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._store.watch(self._wake.set), name="certs: store")
+            tasks.create_task(self._publisher.watch(self._wake.set), name="certs: publisher")
+            tasks.create_task(self._loop(), name="certs: keeper")
+
+    async def _loop(self) -> None:
+        failures = 0
+        while True:
+            self._wake.clear()
+            try:
+                await self.step()
+            except (KubeError, MaterialError, ReadOnlyStoreError, NotYetError) as error:
+                READ_ERRORS.inc()
+                self.problem = str(error)
+                log.warning("the certificate could not be looked after", error=str(error))
+                pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
+                failures += 1
+                await self._pause(pause, None)
+            else:
+                failures = 0
+                await self._pause(PACE.total_seconds(), self._due)
+
+    async def step(self) -> None:
+        """One pass. Raises KubeError, MaterialError or NotYetError; whatever was reached until then stands."""
+        now = self._clock.now()
+        current = await self._current(now)
+        await self._adopt(current, now)
+        if self._authority is None:
+            return
+        step = self._authority.step(current, now)
+        if step is Step.NOTHING or not self._may_write(step, current, now):
+            return
+        current = await self._write(self._take(step, current, now), step.value)
+        await self._adopt(current, now)
+        if step is Step.ROTATE and not current.serving.usable(now) and self._authority.step(current, now) is Step.RENEW:
+            # What is served is dead anyway: nobody gains from waiting until the new authority is known everywhere.
+            await self._adopt(await self._write(self._authority.renew(current, now), Step.RENEW.value), now)
+
+    async def _current(self, now: datetime) -> Material:
+        """What stands in the store, made or put back where nothing usable does."""
+        try:
+            stored = await self._store.load()
+        except MaterialError as error:
+            READ_ERRORS.inc()
+            log.warning("what is stored is no usable set", error=str(error))
+            if self._authority is None:
+                raise
+            stored = None
+        if stored is not None:
+            return stored
+        if self._authority is None:
+            raise NotYetError("the certificate's files are not there yet")
+        if self._held is not None:
+            log.warning("the stored set is gone; putting back the one in use")
+            return await self._write(self._held, "restore")
+        return await self._write(self._authority.bootstrap(now), Step.BOOTSTRAP.value)
+
+    async def _write(self, material: Material, step: str) -> Material:
+        standing = await self._store.save(material)
+        self._wrote_at = self._clock.monotonic()
+        if standing is material:
+            STEPS.labels(step).inc()
+            log.info("certificate step taken", step=step, serving=fingerprint(material.serving.certificate)[:16])
+        else:
+            STEPS.labels("adopt").inc()
+            log.info("another replica was first; adopting its set", serving=fingerprint(standing.serving.certificate)[:16])
+        return standing
+
+    async def _adopt(self, material: Material, now: datetime) -> None:
+        """Publish the set, then serve from it."""
+        failure: KubeError | None = None
+        try:
+            if material.authorities:
+                await self._publisher.publish(material.bundle)
+        except KubeError as error:
+            failure = error
+        else:
+            if self._published is None or self._published[0] != material.bundle:
+                self._published = (material.bundle, now)
+        serving = self.context.serving
+        other = serving is None or serving.certificate != material.serving.certificate
+        # Unpublished trust is better than no certificate, and worse than the certificate that is served now.
+        told = failure is None or serving is None or not serving.usable(now) or self._known(material.serving)
+        if other and told:
+            self.context.load(material.serving)
+            READ.inc()
+            self.loaded.set()
+            log.info("serving certificate loaded", serving=fingerprint(material.serving.certificate)[:16])
+        self._held = material
+        if failure is not None:
+            raise failure
+        self.problem = None if self.ready else "the serving certificate is not valid at this time"
+
+    def _known(self, pair: Pair) -> bool:
+        """Whether clients were told before to trust who issued this."""
+        if self._published is None or self._held is None:
+            return False
+        return any(issued(pair.certificate, authority) for authority in self._held.authorities)
+
+    def _take(self, step: Step, material: Material, now: datetime) -> Material:
+        assert self._authority is not None  # noqa: S101  # only called where the set is ours
+        if step is Step.ROTATE:
+            return self._authority.rotate(material, now)
+        if step is Step.RENEW:
+            return self._authority.renew(material, now)
+        if step is Step.FORGET:
+            return self._authority.forget(material, now)
+        return self._authority.bootstrap(now)
+
+    def _may_write(self, step: Step, material: Material, now: datetime) -> bool:
+        if step is Step.RENEW and not material.signed_by_current() and material.serving.usable(now) and material.trusted():
+            # The middle of a rotation: the new authority has to be known everywhere first.
+            return self._published is not None and self._published[0] == material.bundle and now - self._published[1] >= PACE
+        return self._paced()
+
+    def _paced(self) -> bool:
+        return self._wrote_at is None or self._clock.monotonic() - self._wrote_at >= PACE.total_seconds()
+
+    def _due(self) -> bool:
+        """Whether time alone asks for a step. Costs no API call."""
+        if self._authority is None or self._held is None:
+            return False
+        now = self._clock.now()
+        step = self._authority.step(self._held, now)
+        return step is not Step.NOTHING and self._may_write(step, self._held, now)
+
+    async def _pause(self, seconds: float, due: Callable[[], bool] | None) -> None:
+        """Until something changed or, look by look at the clock, a step is due. Without a question to ask: for that long at most."""
+        while not self._wake.is_set():
+            slept = asyncio.ensure_future(self._clock.sleep(seconds))
+            woken = asyncio.ensure_future(self._wake.wait())
+            try:
+                await asyncio.wait((slept, woken), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                slept.cancel()
+                woken.cancel()
+            if due is None or due():
+                return
+            self.problem = None if self.ready else "the serving certificate is not valid at this time"
+
+    def _serving_expiry(self) -> float:
+        serving = self.context.serving
+        return (serving.not_after - self._clock.now()).total_seconds() if serving else float("nan")
+
+    def _authority_expiry(self) -> float:
+        authority = self._held.authority if self._held else None
+        return (authority.not_after - self._clock.now()).total_seconds() if authority else float("nan")
