@@ -1,0 +1,124 @@
+"""Findings about the line itself: what was set aside, refused without mattering, repeated, left open. Launch rules come from `engines.launch`."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from engines.findings import Finding, finding
+from engines.launch import launch_findings
+from engines.listener import CERT_REQS, Tls
+from engines.parallelism import Parallelism
+from engines.table import VLLM, load, order, versions
+from engines.tokens import Consumed, Fault, Occurrence, Stray
+from engines.values import show
+
+if TYPE_CHECKING:
+    from engines.facade import Reading
+
+# A hostile line must not become a hostile answer.
+MOST: Final = 32
+
+
+def judge_line(
+    reading: "Reading",
+    last: Mapping[str, Occurrence],
+    consumed: Consumed,
+    parallelism: Parallelism,
+    encryption: Tls,
+    rewriting: Sequence[Finding],
+    watched: frozenset[str],
+) -> tuple[Finding, ...]:
+    """Every finding of one line, by position, bounded in number."""
+    found: list[Finding] = []
+    if reading.faults:
+        found += [finding("EA001", fault.message, fault.position) for fault in reading.faults[:MOST]]
+    if rewriting:
+        found += rewriting
+    if consumed.strays:
+        found += _strays(reading, consumed.strays)
+    if consumed.bad:
+        found += [_bad(fault) for fault in consumed.bad if fault.dest not in watched]
+    if "config" in last or reading.config is not None:
+        found += _config(reading, last)
+    if "help" in last:
+        found.append(finding("EA010", f"{show(last['help'].spelling)} prints the help text and exits", last["help"].position))
+    if len(last) < len(consumed.occurrences):
+        found += _repeats(consumed.occurrences, last)
+    if reading.version and reading.choice != "exact":
+        found.append(_other_table(reading))
+    found += launch_findings(reading, last, consumed.occurrences, parallelism, encryption)
+    if len(found) > MOST:
+        left = len(found) - MOST
+        found = [*found[:MOST], finding("EA019", f"{left} more findings were left out")]
+    return tuple(found)
+
+
+def _strays(reading: "Reading", strays: Sequence[Stray]) -> list[Finding]:
+    found: list[Finding] = []
+    behind: list[str] = []
+    for stray in strays[: 4 * MOST]:
+        if stray.kind == "unknown":
+            found.append(_unknown(reading, stray))
+        elif stray.kind == "word" and stray.position >= 0:
+            found.append(finding("EA003", f"{_quoted(stray.token)} is a stray word: no option takes it", stray.position))
+        elif stray.kind == "behind-terminator":
+            behind.append(stray.token)
+    terminator = next((stray for stray in strays if stray.kind == "terminator"), None)
+    if terminator is not None:
+        ignored = f" ({' '.join(show(token) for token in behind[:8])}{' …' if len(behind) > 8 else ''})" if behind else ""
+        found.append(
+            finding("EA004", f"a bare -- : everything behind it is ignored{ignored}, and the engine refuses to start", terminator.position)
+        )
+    return found
+
+
+def _quoted(token: str) -> str:
+    return f"'{show(token)}'" if not token or " " in token else show(token)
+
+
+def _unknown(reading: "Reading", stray: Stray) -> Finding:
+    name = stray.token.partition("=")[0]
+    if reading.engine != VLLM and name == CERT_REQS:
+        return finding("EA302", f"{CERT_REQS} is no option of {reading.engine}: the engine refuses to start with it", stray.position)
+    known = [v for v in versions(reading.engine) if v != reading.table and name in load(reading.engine, v).spellings]
+    elsewhere = f"; {', '.join(known)} {'has' if len(known) == 1 else 'have'} it" if known else ""
+    return finding("EA002", f"{show(name)} is no option of {reading.engine} {reading.table}{elsewhere}", stray.position)
+
+
+def _bad(fault: Fault) -> Finding:
+    return finding("EA012" if fault.kind == "families-differ" else "EA005", fault.message, fault.position)
+
+
+def _config(reading: "Reading", last: Mapping[str, Occurrence]) -> list[Finding]:
+    found: list[Finding] = []
+    if reading.config is not None:
+        found.append(finding("EA006", "--config names a file that may declare more than this line does", reading.config))
+    inline = last.get("config")
+    if inline is not None and inline.fault is None:
+        found.append(
+            finding(
+                "EA007", f"{show(inline.spelling)} is accepted but the file is not read: write --config and the file apart", inline.position
+            )
+        )
+    return found
+
+
+def _repeats(occurrences: Sequence[Occurrence], last: Mapping[str, Occurrence]) -> list[Finding]:
+    found: list[Finding] = []
+    told: set[str] = set()
+    for occurrence in occurrences:
+        final = last[occurrence.dest]
+        if occurrence is final or occurrence.dest in told:
+            continue
+        told.add(occurrence.dest)
+        effective = f"{show(final.spelling)} {show(final.value)}" if final.value is not None else show(final.spelling)
+        found.append(finding("EA008", f"{show(occurrence.spelling)} is repeated: the last one wins ({effective})", final.position))
+        if len(found) == MOST:
+            break
+    return found
+
+
+def _other_table(reading: "Reading") -> Finding:
+    version = show(reading.version or "")
+    if order(reading.version or "") is None:
+        return finding("EA014", f"{version} names no release of {reading.engine}: read with the newest table, {reading.table}")
+    return finding("EA015", f"{reading.engine} {version} has no table of its own: read with {reading.table}")

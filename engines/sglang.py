@@ -1,0 +1,48 @@
+"""What `sglang.launch_server` does to its line before argparse, and which of its options are watched (engine facts, section 5).
+
+Little: the exact token `--config FILE` is replaced by the file's entries in front of the line. Underscores, dots and `None` mean nothing special.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from engines.tokens import Fault, Line
+from engines.vllm import Rewritten, drop_config
+
+WATCHED: Final = frozenset(
+    {
+        "tp_size",
+        "pp_size",
+        "dp_size",
+        "ep_size",
+        "dcp_size",
+        "attn_cp_size",
+        "attn_dp_size",
+        "moe_dp_size",
+        "dwdp_size",
+        "nnodes",
+        "node_rank",
+        "host",
+        "port",
+        "ssl_certfile",
+        "ssl_keyfile",
+    }
+)
+
+
+def rewrite(argv: Sequence[str], unresolved: Mapping[int, tuple[str, ...]]) -> Rewritten:
+    """Take an exact `--config FILE` out of the line."""
+    if "--config" not in argv:
+        return Rewritten(Line(list(argv), range(len(argv)), argv, False, unresolved))
+    tokens = list(argv)
+    at = list(range(len(argv)))
+    position = index = tokens.index("--config")
+    faults: tuple[Fault, ...] = ()
+    if tokens.count("--config") > 1:
+        faults = (
+            Fault("unwanted-value", "--config is given more than once: the engine takes one configuration file", position, "--config"),
+        )
+    elif index + 1 == len(tokens):
+        faults = (Fault("missing-value", "--config expects a file and has none", position, "--config", "config"),)
+    drop_config(tokens, at)
+    return Rewritten(Line(tokens, at, argv, False, unresolved), faults, (), position)

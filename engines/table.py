@@ -1,0 +1,167 @@
+"""The option tables: every spelling that an engine release registers, with its arity, type and choices.
+
+One packaged file per release, taken from the release's own parser (`tools/extract_options.py`). A table is loaded on first use and kept; which
+table a declared version is read with is decided here (D6): its own, else the nearest older one, else the oldest, and the newest when no version
+is declared. Nothing here interprets an option: what a destination means is the readers' business.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+VLLM: Final = "vLLM"
+SGLANG: Final = "SGLang"
+ENGINES: Final = (VLLM, SGLANG)
+
+TABLES: Final = Path(__file__).with_name("tables")
+
+Choice = Literal["exact", "older", "oldest", "newest"]
+NONE: Final = "0"
+ONE: Final = "1"
+OPTIONAL: Final = "?"
+ANY: Final = "*"
+SOME: Final = "+"
+
+
+class Option(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One registered option.
+
+    `arity` is the number of values as argparse counts them: "0", "1", "?", "*", "+" or a decimal number. `type` names the converter
+    (`engines.values`), empty for a switch. `choices` are what the converted value is compared with. `off` are the spellings that store false.
+    """
+
+    dest: str
+    spellings: tuple[str, ...]
+    arity: str = ONE
+    type: str = ""
+    choices: tuple[str | int | None, ...] = ()
+    off: tuple[str, ...] = ()
+
+    @property
+    def canonical(self) -> str:
+        """The first two-dash spelling: how messages name the option."""
+        return next((s for s in self.spellings if s.startswith("--")), self.spellings[0])
+
+
+class _File(msgspec.Struct, frozen=True):
+    engine: str
+    version: str
+    options: tuple[Option, ...]
+
+
+class Table:
+    """The options of one release, indexed for a parser. Immutable after construction."""
+
+    __slots__ = ("_long", "by_dest", "engine", "options", "short", "spellings", "version")
+
+    def __init__(self, engine: str, version: str, options: tuple[Option, ...]) -> None:
+        self.engine = engine
+        self.version = version
+        self.options = options
+        spellings: dict[str, Option] = {}
+        for option in options:
+            for spelling in option.spellings:
+                spellings[spelling] = option
+        self.spellings: Mapping[str, Option] = MappingProxyType(spellings)
+        self.short: tuple[str, ...] = tuple(s for s in spellings if not s.startswith("--"))
+        self._long = sorted(s for s in spellings if s.startswith("--"))
+        by_dest: dict[str, Option] = {}
+        for option in options:
+            by_dest.setdefault(option.dest, option)
+        self.by_dest: Mapping[str, Option] = MappingProxyType(by_dest)
+
+    def begun_by(self, prefix: str, limit: int = 12) -> list[str]:
+        """The two-dash spellings that begin with `prefix`, at most `limit` of them (two are enough to call it ambiguous)."""
+        at = bisect_left(self._long, prefix)
+        found: list[str] = []
+        while at < len(self._long) and len(found) < limit and self._long[at].startswith(prefix):
+            found.append(self._long[at])
+            at += 1
+        return found
+
+    def __iter__(self) -> Iterator[Option]:
+        return iter(self.options)
+
+    def __repr__(self) -> str:
+        return f"Table({self.engine} {self.version}, {len(self.options)} options)"
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The table that reads a declared version, and how it was chosen."""
+
+    table: Table
+    choice: Choice
+
+    @property
+    def own(self) -> bool:
+        """Whether the declared version has this table for its own."""
+        return self.choice == "exact"
+
+
+_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)(?:[._-]?(dev|a|alpha|b|beta|c|rc|pre|post|rev|r)[._-]?(\d*))?(.*)", re.IGNORECASE)
+_PHASE = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "c": -1, "rc": -1, "pre": -1, "post": 1, "rev": 1, "r": 1}
+
+
+def order(version: str) -> tuple[tuple[int, ...], int, int] | None:
+    """A key that orders release names as PEP 440 does, local parts ignored; None for a text that names no release (`latest`)."""
+    match = _VERSION.fullmatch(version.strip()[:64])
+    if match is None:
+        return None
+    numbers = [int(part) for part in match[1].split(".")]
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    phase = _PHASE[match[2].lower()] if match[2] else 0
+    return tuple(numbers), phase, int(match[3] or 0)
+
+
+@cache
+def _names() -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {engine: [] for engine in ENGINES}
+    for path in TABLES.glob("*.json"):
+        engine, _, version = path.stem.partition("-")
+        found[VLLM if engine == "vllm" else SGLANG].append(version)
+    return MappingProxyType({engine: tuple(sorted(names, key=lambda v: order(v) or ((), 0, 0))) for engine, names in found.items()})
+
+
+def versions(engine: str) -> tuple[str, ...]:
+    """The releases that have a table, oldest first. Raises KeyError for an engine nobody knows."""
+    return _names()[engine]
+
+
+@cache
+def load(engine: str, version: str) -> Table:
+    """The table of exactly that release. Raises KeyError when there is none."""
+    if version not in versions(engine):
+        raise KeyError(f"no option table for {engine} {version}")
+    raw = (TABLES / f"{engine.lower()}-{version}.json").read_bytes()
+    file = msgspec.json.decode(raw, type=_File)
+    return Table(file.engine, file.version, file.options)
+
+
+@cache
+def _pick(engine: str, version: str | None) -> tuple[str, Choice]:
+    names = versions(engine)
+    wanted = order(version) if version else None
+    if wanted is None:
+        return names[-1], "newest"
+    older = [name for name in names if (order(name) or ((), 0, 0)) <= wanted]
+    if not older:
+        return names[0], "oldest"
+    return older[-1], "exact" if order(older[-1]) == wanted else "older"
+
+
+def choose(engine: str, version: str | None) -> Chosen:
+    """The table for a declared version (D6). Raises KeyError for an engine nobody knows."""
+    name, choice = _pick(engine, version if version is None else version[:64])
+    return Chosen(load(engine, name), choice)
+
+
+def engine_name(text: str) -> str | None:
+    """The engine's proper name for any case of letters, or None."""
+    return next((name for name in ENGINES if name.lower() == text.strip().lower()), None)

@@ -1,0 +1,319 @@
+"""argparse's rules for one line: which token is an option, what it resolves to, and which values it takes (engine facts, section 2).
+
+The two families of argparse (OLD up to 3.12.6 and 3.13.0, NEW from 3.12.7 and 3.13.1) are read at once; where they disagree the token carries a
+fault, because nobody knows which Python an image holds. The real parsers stop at the first complaint. This one goes on, so that what stands
+beside a faulty token can still be said; a fault keeps any degree from being claimed.
+
+One pass to classify and one to consume, both linear in the line.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from engines.table import ANY, NONE, ONE, OPTIONAL, SOME, Option, Table
+from engines.values import Refused, Stored, convert, show
+
+FaultKind = Literal[
+    "ambiguous",
+    "missing-value",
+    "unwanted-value",
+    "invalid-value",
+    "families-differ",
+    "unresolved",
+    "out-of-range",
+    "below-minimum",
+    "environment",
+]
+StrayKind = Literal["unknown", "word", "terminator", "behind-terminator"]
+
+# The launcher's own token in front of the role's (the model): no position in the role's arguments.
+BEFORE: Final = -1
+
+
+class Occurrence(msgspec.Struct, frozen=True, gc=False):
+    """One use of a registered option.
+
+    `spelling` is what was written (without an `=value`), `registered` what it resolved to; `position` indexes the role's arguments, `last` the
+    last argument consumed. `stored` is what the engine's parser stores (a list option: a tuple), None where it stores nothing or refuses.
+    `fault` says why the parser refuses this use; `unresolved` names `$(VAR)` references that nobody here defines.
+    """
+
+    dest: str
+    spelling: str
+    registered: str
+    position: int
+    values: tuple[str, ...]
+    last: int
+    stored: Stored = None
+    fault: str | None = None
+    unresolved: tuple[str, ...] = ()
+
+    @property
+    def value(self) -> str | None:
+        """The first value as the engine sees it, or None for a switch or a missing value."""
+        return self.values[0] if self.values else None
+
+
+class Stray(msgspec.Struct, frozen=True, gc=False):
+    """A token that the parser sets aside: both engines refuse to start with one, but what was recognised stands."""
+
+    token: str
+    position: int
+    kind: StrayKind
+
+
+class Fault(msgspec.Struct, frozen=True, gc=False):
+    """Why a line is unreadable (D6). `position` is None for an environment variable, whose index is `variable`."""
+
+    kind: FaultKind
+    message: str
+    position: int | None = None
+    spelling: str = ""
+    dest: str | None = None
+    variable: int | None = None
+
+    @property
+    def refuses(self) -> bool:
+        """Whether admission may refuse for it when the version has a table of its own (D5); the rest only warn."""
+        if self.kind in {"families-differ", "unresolved"}:
+            return False
+        return not (self.dest == "ssl_cert_reqs" and self.kind in {"missing-value", "invalid-value"})
+
+
+class Line(msgspec.Struct, frozen=True):
+    """The line as an engine's parser gets it, after the engine's own rewriting.
+
+    `tokens[i]` came from argument `at[i]` of the role (`BEFORE` for the launcher's). `unresolved` maps a role's argument to the references
+    left in it.
+    """
+
+    tokens: list[str]
+    at: Sequence[int]
+    argv: Sequence[str]
+    positional: bool = False
+    unresolved: Mapping[int, tuple[str, ...]] = {}
+
+
+class Consumed(msgspec.Struct, frozen=True):
+    """What a line came to, in order. `bad` are values that a type refuses: a fault where the option is watched, a finding elsewhere."""
+
+    occurrences: list[Occurrence]
+    strays: list[Stray]
+    faults: list[Fault]
+    bad: list[Fault]
+
+
+class Match(msgspec.Struct, frozen=True, gc=False):
+    """A token that names an option other than by standing there exactly and alone."""
+
+    option: Option | None
+    registered: str = ""
+    explicit: str | None = None
+    fault: Fault | None = None
+
+
+_UNKNOWN: Final = Match(None)
+_NEGATIVE: Final = re.compile(r"-\d+$|-\d*\.\d+$")
+
+
+def _ambiguous(token: str, names: Sequence[str]) -> Match:
+    listed = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+    return Match(None, fault=Fault("ambiguous", f"{show(token)} is ambiguous: it could be {listed}", spelling=token))
+
+
+def _short(table: Table, token: str) -> list[tuple[str, str | None]]:
+    """One-dash candidates for a whole token: spellings that it begins, and a one-letter spelling with a glued value."""
+    head = token[:2]
+    return [(s, token[2:] if s == head else None) for s in table.short if s == head or s.startswith(token)]
+
+
+def classify(table: Table, token: str) -> Match | None:
+    """Rows 2 to 9 of the facts' table for a token that starts with a dash and is no exact spelling. None = a value."""
+    if len(token) == 1:
+        return None
+    name, equals, rest = token.partition("=")
+    if equals and (option := table.spellings.get(name)) is not None:
+        return Match(option, name, rest)
+    if token[1] == "-":
+        names = table.begun_by(name)
+        if len(names) == 1:
+            return Match(table.spellings[names[0]], names[0], rest if equals else None)
+        if names:
+            return _ambiguous(name, names)
+    else:
+        old = _short(table, token)
+        if equals:
+            # NEW argparse splits at '=' before it looks for prefixes; OLD compares the whole token.
+            new = [(s, token[2:] if s == token[:2] else rest) for s in table.short if s == token[:2] or s.startswith(name)]
+            if new != old:
+                fits = ", ".join(s for s, _ in new)
+                message = f"{show(token)} is read differently by different Python releases ({fits} or unknown)"
+                return Match(None, fault=Fault("families-differ", message, spelling=name))
+        if len(old) == 1:
+            return Match(table.spellings[old[0][0]], old[0][0], old[0][1])
+        if old:
+            return _ambiguous(token, [s for s, _ in old])
+    if _NEGATIVE.match(token) or " " in token:
+        return None
+    return _UNKNOWN
+
+
+class _Reader:
+    """The consuming pass over one line."""
+
+    __slots__ = ("bad", "faults", "found", "line", "strays", "table")
+
+    def __init__(self, table: Table, line: Line) -> None:
+        self.table = table
+        self.line = line
+        self.found: list[Occurrence] = []
+        self.strays: list[Stray] = []
+        self.faults: list[Fault] = []
+        self.bad: list[Fault] = []
+
+    def written(self, position: int, registered: str) -> str:
+        """How the role's argument spelled the option."""
+        if position < 0:
+            return registered
+        text = self.line.argv[position]
+        name = text.partition("=")[0]
+        return registered if len(name) > len(registered) and name.startswith(registered) and len(registered) == 2 else name
+
+    def refuse(self, option: Option, registered: str, position: int, last: int, kind: FaultKind, why: str) -> None:
+        spelling = self.written(position, registered)
+        message = f"{show(spelling)}{_means(spelling, registered)} {why}"
+        self.found.append(Occurrence(option.dest, spelling, registered, position, (), last, fault=message))
+        self.faults.append(Fault(kind, message, position, spelling, option.dest))
+
+    def take(self, option: Option, registered: str, position: int, last: int, values: tuple[str, ...], names: tuple[str, ...]) -> None:
+        """Store an occurrence with its values converted."""
+        spelling = self.written(position, registered)
+        if names:
+            self.found.append(Occurrence(option.dest, spelling, registered, position, values, last, None, None, names))
+            return
+        try:
+            if option.arity == ONE or option.arity == OPTIONAL:  # noqa: PLR1714 - two comparisons cost less than a set here
+                text = values[0] if values else None
+                stored: Stored = None if text is None else text if option.type == "str" and not option.choices else convert(option, text)
+            else:
+                stored = tuple(convert(option, text) for text in values)  # type: ignore[misc]
+        except Refused as refused:
+            message = f"{show(spelling)}{_means(spelling, registered)}: {refused}"
+            self.found.append(Occurrence(option.dest, spelling, registered, position, values, last, None, message))
+            self.bad.append(Fault("invalid-value", message, position, spelling, option.dest))
+            return
+        self.found.append(Occurrence(option.dest, spelling, registered, position, values, last, stored))
+
+
+def _means(spelling: str, registered: str) -> str:
+    return "" if spelling == registered else f" ({registered})"
+
+
+def consume(table: Table, line: Line) -> Consumed:
+    """Read one line with one table. Never raises; linear in the number and length of the tokens."""
+    tokens, at = line.tokens, line.at
+    spellings = table.spellings
+    marks: list[Option | Match | None] = []
+    end = len(tokens)
+    for index, token in enumerate(tokens):
+        if token[:1] != "-":
+            marks.append(None)
+        elif (option := spellings.get(token)) is not None:
+            marks.append(option)
+        elif token == "--":
+            end = index
+            break
+        else:
+            marks.append(classify(table, token))
+    reader = _Reader(table, line)
+    _consume(reader, marks, end, line.positional)
+    for index in range(end, len(tokens)):
+        reader.strays.append(Stray(tokens[index], at[index], "terminator" if index == end else "behind-terminator"))
+    return Consumed(reader.found, reader.strays, reader.faults, reader.bad)
+
+
+def _consume(reader: _Reader, marks: list[Option | Match | None], end: int, positional: bool) -> None:
+    tokens, at, unresolved = reader.line.tokens, reader.line.at, reader.line.unresolved
+    found = reader.found
+    index = 0
+    while index < end:
+        mark = marks[index]
+        position = at[index]
+        start = index
+        index += 1
+        if mark is None:
+            if positional:
+                positional = False
+            else:
+                reader.strays.append(Stray(tokens[start], position, "word"))
+            continue
+        if mark.__class__ is Option:
+            option, registered, explicit = mark, tokens[start], None
+        else:
+            assert isinstance(mark, Match)
+            if mark.fault is not None:
+                reader.faults.append(msgspec.structs.replace(mark.fault, position=position))
+                continue
+            if mark.option is None:
+                reader.strays.append(Stray(tokens[start], position, "unknown"))
+                continue
+            option, registered, explicit = mark.option, mark.registered, mark.explicit
+        assert isinstance(option, Option)
+        arity = option.arity
+        if explicit is not None:
+            _explicit(reader, option, registered, explicit, position)
+            continue
+        if arity == NONE:
+            spelling = registered if position < 0 else reader.line.argv[position]
+            found.append(Occurrence(option.dest, spelling, registered, position, (), position, registered not in option.off))
+            continue
+        while index < end and marks[index] is None and _wants(arity, index - start - 1):
+            index += 1
+        count = index - start - 1
+        last = at[index - 1] if count else position
+        if _lacks(arity, count):
+            index = start + 1
+            reader.refuse(option, registered, position, position, "missing-value", _LACKING.get(arity, f"expects {arity} values"))
+            continue
+        names: tuple[str, ...] = ()
+        if unresolved and count:
+            names = tuple(n for i in range(start + 1, index) for n in unresolved.get(at[i], ()))
+        reader.take(option, registered, position, last, tuple(tokens[start + 1 : index]), names)
+
+
+_LACKING: Final = {ONE: "expects a value and has none", SOME: "expects at least one value and has none"}
+
+
+def _wants(arity: str, have: int) -> bool:
+    if arity in (ONE, OPTIONAL):
+        return have < 1
+    return arity in (ANY, SOME) or have < int(arity)
+
+
+def _lacks(arity: str, have: int) -> bool:
+    if arity in (ONE, SOME):
+        return have == 0
+    return arity not in (ANY, OPTIONAL) and have < int(arity)
+
+
+def _explicit(reader: _Reader, option: Option, registered: str, explicit: str, position: int) -> None:
+    """An option with its value in the same token."""
+    arity = option.arity
+    if arity == NONE:
+        reader.refuse(option, registered, position, position, "unwanted-value", f"takes no value, '{show(explicit)}' was given")
+        return
+    if arity not in (ONE, OPTIONAL, ANY, SOME) and int(arity) != 1:
+        reader.refuse(option, registered, position, position, "missing-value", f"expects {arity} values")
+        return
+    names = reader.line.unresolved.get(position, ()) if reader.line.unresolved else ()
+    if explicit == "--":
+        # OLD argparse drops the text and stores an empty list; NEW hands the text to the type.
+        spelling = reader.written(position, registered)
+        message = f"{show(spelling)}{_means(spelling, registered)}: '--' behind '=' is read differently by different Python releases"
+        reader.found.append(Occurrence(option.dest, spelling, registered, position, (explicit,), position, None, message))
+        reader.bad.append(Fault("families-differ", message, position, spelling, option.dest))
+        return
+    reader.take(option, registered, position, position, (explicit,), names)

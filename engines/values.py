@@ -1,0 +1,114 @@
+"""What the engines' parsers make of one value: the converters behind an option's type.
+
+A converter returns what the engine stores, or raises `Refused` with the reason. Only types whose rule is known are judged; a value of any other
+type is stored as its text, because a wrong refusal costs more than a missed one.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from engines.table import Option
+
+Stored = str | int | float | bool | tuple["str | int | float | None", ...] | None
+
+# Longer texts are cut in messages: statuses and admission answers are bounded.
+SHOWN: Final = 80
+
+
+class Refused(ValueError):
+    """The engine's parser refuses the value. The text says why, without naming the option."""
+
+
+def show(text: str) -> str:
+    """A token as messages quote it: repr-like for odd characters, cut when long."""
+    cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return cut if cut.isprintable() else ascii(cut)[1:-1]
+
+
+def to_int(text: str) -> int:
+    """Python's `int()`: any Unicode decimal digits, one sign, surrounding blanks, single underscores. Raises Refused."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise Refused(f"'{show(text)}' is not an integer") from error
+
+
+def to_float(text: str) -> float:
+    """Python's `float()`. Raises Refused."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise Refused(f"'{show(text)}' is not a number") from error
+
+
+_SIZED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
+_DECIMAL: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def to_count(text: str) -> int:
+    """An integer with an optional suffix: 1k = 1000, 1K = 1024, 25.6k = 25600, decimals only before a small letter. Raises Refused."""
+    text = text.strip()
+    match = _SIZED.fullmatch(text)
+    if match is None:
+        return to_int(text)
+    number, suffix = match.groups()
+    if suffix in _DECIMAL:
+        return int(float(number) * _DECIMAL[suffix])
+    return to_int(number) * _BINARY[suffix]
+
+
+def _count_or_auto(text: str) -> int:
+    return -1 if text.strip() == "-1" or text.strip().lower() == "auto" else to_count(text)
+
+
+def _json(text: str) -> str:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"'{show(text)}' is not JSON") from error
+    return text
+
+
+def _unset(text: str) -> bool:
+    """vLLM's optional options: an empty text or the word None unsets."""
+    return text in ("", "None")
+
+
+def _text(text: str) -> str:
+    return text
+
+
+def _optional(inner: Callable[[str], Stored]) -> Callable[[str], Stored]:
+    def convert(text: str) -> Stored:
+        return None if _unset(text) else inner(text)
+
+    return convert
+
+
+CONVERTERS: Final[Mapping[str, Callable[[str], Stored]]] = {
+    "str": _text,
+    "int": to_int,
+    "float": to_float,
+    "json": _json,
+    "count": to_count,
+    "count-or-auto": _count_or_auto,
+    "other": _text,
+    "optional": _optional(_text),
+    "optional int": _optional(to_int),
+    "optional float": _optional(to_float),
+    "optional json": _optional(_json),
+    "optional count": _optional(to_count),
+}
+
+
+def convert(option: Option, text: str) -> Stored:
+    """What the engine stores for one value of the option. Raises Refused; an unknown type converts to its text."""
+    converter = CONVERTERS.get(option.type)
+    value = text if converter is None else converter(text)
+    if option.choices and value not in option.choices:
+        shown = ", ".join(str(c) for c in option.choices[:12] if c is not None)
+        raise Refused(f"'{show(text)}' is not one of {shown}{', …' if len(option.choices) > 12 else ''}")
+    return value
