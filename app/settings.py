@@ -1,0 +1,371 @@
+"""One typed `Settings`: what can be told from outside, under the names that the pages spell (`fence.scalerUsernames`, `kueue`, …).
+
+Precedence: flag, environment, file, what the Pod says of itself, default. A key that nobody knows is an error that names the nearest known
+one: a setting misspelt in silence is a setting believed. `load` keeps where each value came from, for `mdctl config`.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from certs.authority import Profile
+from controller.settings import ControllerSettings, ObserverSettings
+from controller.snapshot import StatusSettings
+from webhooks.settings import DEFAULT_NAMESPACE, AdmissionSettings, default_scaler_usernames
+
+PREFIX = "MODELWARDEN_"
+CONFIG_VARIABLE = "MODELWARDEN_CONFIG"
+ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+# A Service named modelwarden makes the kubelet put these into every Pod beside it. They are no settings of ours.
+_SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_.+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_.+)?)?$")
+_FOREIGN_PREFIXES = ("MODELWARDEN_TEST_", "MODELWARDEN_BENCH_")
+
+
+class SettingsError(Exception):
+    """The settings cannot be used. The message has one line per fault."""
+
+
+class Settings(BaseSettings):
+    """Every setting. A field's alias is its name outside; its description is its help."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, populate_by_name=False)
+
+    namespace: str = Field(DEFAULT_NAMESPACE, alias="namespace", description="the namespace this service runs in")
+    kubeconfig: str | None = Field(
+        None, alias="kubeconfig", description="kubeconfig file; without it, $KUBECONFIG, the Pod's account, ~/.kube/config"
+    )
+    context: str | None = Field(None, alias="context", description="context of the kubeconfig")
+
+    kueue: Literal["required", "absent"] = Field(
+        "required", alias="kueue", description="absent: no Workload is read (no Kueue in this cluster)"
+    )
+    act: Literal["status", "retire"] = Field("status", alias="act", description="retire: the controller also performs retirements")
+    reserved_namespaces: tuple[str, ...] = Field(
+        ("gpustack-system",),
+        alias="reservedNamespaces",
+        description="namespaces that deliberately have no LocalQueue; a trailing * is a prefix",
+    )
+    watch_namespace: str | None = Field(None, alias="watchNamespace", description="look after this namespace only")
+
+    scaler_usernames: tuple[str, ...] = Field(
+        (), alias="fence.scalerUsernames", description="exact usernames that may write as a scaler; default: the account of this namespace"
+    )
+    instance_privileged_allowed: bool = Field(
+        False, alias="instance-privileged-allowed", description="roles may ask for privileged containers"
+    )
+    instance_host_path_volume_allowed: bool = Field(
+        False, alias="instance-host-path-volume-allowed", description="roles may mount host paths"
+    )
+    model_deployment_kv_cache_dtype_owned: bool = Field(
+        True,
+        alias="model-deployment-kv-cache-dtype-owned",
+        description="--kv-cache-dtype belongs to the operator where a KV cache is declared",
+    )
+
+    serve_host: str = Field("0.0.0.0", alias="serve.host", description="address to listen on")  # noqa: S104  # a Pod is reached on its own address
+    serve_port: int = Field(8443, alias="serve.port", ge=0, le=65535, description="HTTPS port; 0 takes a free one")
+    serve_health_port: int = Field(
+        0, alias="serve.healthPort", ge=0, le=65535, description="plain HTTP port for health and metrics; 0: none"
+    )
+    serve_keep_alive_seconds: int = Field(
+        120, alias="serve.keepAliveSeconds", gt=90, description="idle connections live this long; API servers keep theirs 90 s"
+    )
+    serve_drain_seconds: float = Field(
+        5.0, alias="serve.drainSeconds", ge=0, le=300, description="after a stop signal: not ready, but still answering, for this long"
+    )
+
+    certs_source: Literal["secret", "files", "memory"] = Field(
+        "secret",
+        alias="certs.source",
+        description="secret: self-made and shared by all replicas; files: another's (cert-manager); memory: self-made",
+    )
+    certs_folder: Path = Field(
+        Path("/var/run/modelwarden/certs"), alias="certs.folder", description="where tls.crt, tls.key and ca.crt are mounted (source files)"
+    )
+    certs_secret: str = Field("modelwarden-certs", alias="certs.secret", description="name of the Secret (source secret)")
+    certs_service: str = Field("modelwarden", alias="certs.service", description="name of the Service that the certificate is for")
+    certs_cluster_domain: str = Field("cluster.local", alias="certs.clusterDomain", description="the cluster's DNS domain")
+    certs_extra_names: tuple[str, ...] = Field(
+        (), alias="certs.extraNames", description="further DNS names and addresses of the certificate"
+    )
+    certs_authority_days: float = Field(3650, alias="certs.authorityDays", gt=0, description="life of a self-made authority")
+    certs_serving_days: float = Field(90, alias="certs.servingDays", gt=0, description="life of a serving certificate")
+    certs_publish: bool | None = Field(
+        None,
+        alias="certs.publish",
+        description="keep the webhook configurations' caBundle equal; default: where the authority is self-made",
+    )
+
+    leader_elect: bool = Field(True, alias="leader.elect", description="only the Lease holder writes status")
+    leader_lease: str = Field("modelwarden", alias="leader.lease", description="name of the Lease")
+    leader_lease_seconds: float = Field(15, alias="leader.leaseSeconds", gt=0, description="others may take over after this long")
+    leader_renew_seconds: float = Field(
+        10, alias="leader.renewSeconds", gt=0, description="the holder gives up when it could not renew for this long"
+    )
+    leader_retry_seconds: float = Field(2, alias="leader.retrySeconds", gt=0, description="between two tries")
+
+    controller_workers: int = Field(4, alias="controller.workers", ge=1, le=256, description="deployments judged at once")
+    controller_page_size: int = Field(500, alias="controller.pageSize", ge=1, le=5000, description="objects per page of a list")
+
+    observers_enabled: bool = Field(True, alias="observers.enabled", description="ask engines and routers what only they know")
+    observers_allow_local_addresses: bool = Field(
+        False, alias="observers.allowLocalAddresses", description="also dial loopback and link-local addresses (laptops only)"
+    )
+    observers_concurrency: int = Field(16, alias="observers.concurrency", ge=1, le=1024, description="questions asked at once")
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", alias="log.level", description="least severe level that is logged"
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", alias="log.format", description="auto: console on a terminal, JSON elsewhere"
+    )
+
+    @field_validator("reserved_namespaces", "scaler_usernames", "certs_extra_names", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """A text is a comma-separated or JSON list: the environment has no other form."""
+        if not isinstance(value, str):
+            return value
+        text = value.strip()
+        if text.startswith("["):
+            try:
+                return json.loads(text)
+            except ValueError as error:
+                raise ValueError("is no JSON list") from error
+        return [part.strip() for part in text.split(",") if part.strip()]
+
+    @model_validator(mode="after")
+    def _lease_figures(self) -> "Settings":
+        if not self.leader_lease_seconds > self.leader_renew_seconds > self.leader_retry_seconds:
+            raise ValueError("leader.leaseSeconds has to be greater than leader.renewSeconds, and that greater than leader.retrySeconds")
+        return self
+
+    @property
+    def publishes(self) -> bool:
+        """Whether caBundles are ours to keep."""
+        return self.certs_source != "files" if self.certs_publish is None else self.certs_publish
+
+    def admission(self) -> AdmissionSettings:
+        """What the rules read."""
+        return AdmissionSettings(
+            scaler_usernames=self.scaler_usernames,
+            instance_privileged_allowed=self.instance_privileged_allowed,
+            instance_host_path_volume_allowed=self.instance_host_path_volume_allowed,
+            model_deployment_kv_cache_dtype_owned=self.model_deployment_kv_cache_dtype_owned,
+        )
+
+    def controller(self, identity: str) -> ControllerSettings:
+        """What the controller is told; `identity` names this process in the Lease."""
+        return ControllerSettings(
+            status=StatusSettings(kueue=self.kueue, reserved_namespaces=self.reserved_namespaces, act=self.act),
+            observers=ObserverSettings(
+                enabled=self.observers_enabled,
+                allow_local_addresses=self.observers_allow_local_addresses,
+                concurrency=self.observers_concurrency,
+            ),
+            namespace=self.watch_namespace,
+            identity=identity,
+            leader_election=self.leader_elect,
+            lease_name=self.leader_lease,
+            lease_namespace=self.namespace,
+            lease_duration=self.leader_lease_seconds,
+            renew_deadline=self.leader_renew_seconds,
+            retry_period=self.leader_retry_seconds,
+            workers=self.controller_workers,
+            page_size=self.controller_page_size,
+        )
+
+    def certificate(self) -> Profile:
+        """What the self-made certificate says."""
+        return Profile.of_service(
+            self.certs_service,
+            self.namespace,
+            domain=self.certs_cluster_domain,
+            extra=self.certs_extra_names,
+            authority_life=timedelta(days=self.certs_authority_days),
+            serving_life=timedelta(days=self.certs_serving_days),
+        )
+
+
+FIELDS: Mapping[str, FieldInfo] = {str(field.alias): field for field in Settings.model_fields.values()}
+ATTRIBUTES: Mapping[str, str] = {str(field.alias): name for name, field in Settings.model_fields.items()}
+
+
+def words(key: str) -> list[str]:
+    """The words of a setting's name: `fence.scalerUsernames` is fence, scaler, usernames."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", key).replace(".", "-").lower().split("-")
+
+
+def variable(key: str) -> str:
+    """The setting's environment variable."""
+    return PREFIX + "_".join(words(key)).upper()
+
+
+def flag(key: str) -> str:
+    """The setting's command-line flag."""
+    return "--" + "-".join(words(key))
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Values of one origin, and how that origin calls each of them."""
+
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The settings, and for each name where its value came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+    def rows(self) -> list[tuple[str, Any, str]]:
+        """Name, value and origin of every setting, by name."""
+        dumped = self.settings.model_dump(mode="json", by_alias=True)
+        return [(key, dumped[key], self.origins.get(key, "default")) for key in sorted(FIELDS)]
+
+
+class _LayerSource(PydanticBaseSettingsSource):
+    """A layer in pydantic-settings' own order of precedence."""
+
+    def __init__(self, settings_cls: type[BaseSettings], layer: Layer) -> None:
+        super().__init__(settings_cls)
+        self._layer = layer
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """One value by its outside name."""
+        return self._layer.values.get(str(field.alias)), str(field.alias), False
+
+    def __call__(self) -> dict[str, Any]:
+        """All values of the layer."""
+        return dict(self._layer.values)
+
+
+def load(*, config: Path | None = None, environ: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Effective:
+    """The effective settings. `flags` holds only what was given, by setting name. Raises SettingsError with every fault found."""
+    if config is None and environ.get(CONFIG_VARIABLE):
+        config = Path(environ[CONFIG_VARIABLE])
+    layers = [
+        Layer(flags or {}, {key: f"flag {flag(key)}" for key in flags or {}}),
+        _environment(environ),
+        _file(config) if config else Layer({}, {}),
+        _pod(environ),
+    ]
+    namespace = next((str(layer.values["namespace"]) for layer in layers if "namespace" in layer.values), DEFAULT_NAMESPACE)
+    layers.append(Layer({"fence.scalerUsernames": default_scaler_usernames(namespace)}, {}))
+
+    class Loaded(Settings):
+        @classmethod
+        def settings_customise_sources(cls, settings_cls: type[BaseSettings], **_: Any) -> tuple[PydanticBaseSettingsSource, ...]:  # type: ignore[override]  # the base names its four built-in sources, of which we take none
+            return tuple(_LayerSource(settings_cls, layer) for layer in layers)
+
+    origins = {key: layer.origins[key] for layer in reversed(layers) for key in layer.values if key in layer.origins}
+    try:
+        nothing: dict[str, Any] = {}  # all values come through the layers
+        return Effective(Loaded(**nothing), origins)
+    except ValidationError as error:
+        raise SettingsError("\n".join(_fault(fault, origins) for fault in error.errors())) from error
+
+
+def _fault(fault: Any, origins: Mapping[str, str]) -> str:
+    key = str(fault["loc"][0]) if fault["loc"] else ""
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return f"setting {key} ({origins.get(key, 'default')}): {message}" if key else message
+
+
+def _environment(environ: Mapping[str, str]) -> Layer:
+    known = {variable(key): key for key in FIELDS}
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    unknown: list[str] = []
+    for name, value in environ.items():
+        if not name.startswith(PREFIX):
+            continue
+        if name in known:
+            values[known[name]] = value
+            origins[known[name]] = f"environment {name}"
+        elif name != CONFIG_VARIABLE and not name.startswith(_FOREIGN_PREFIXES) and not _SERVICE_LINK.search(name):
+            unknown.append(name)
+    if unknown:
+        raise SettingsError("\n".join(f"environment variable {name} is no setting{_nearest(name, known)}" for name in sorted(unknown)))
+    return Layer(values, origins)
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """A mapping that says one thing twice says nothing."""
+
+
+def _mapping(loader: _UniqueKeys, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node)
+        if key in seen:
+            raise SettingsError(f"{key_node.start_mark.name}, line {key_node.start_mark.line + 1}: {key} is there twice")
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_UniqueKeys.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def _file(path: Path) -> Layer:
+    try:
+        with path.open(encoding="utf-8") as stream:
+            content = yaml.load(stream, _UniqueKeys)  # noqa: S506  # a SafeLoader with one more check
+    except OSError as error:
+        raise SettingsError(f"settings file {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings file {path} is no YAML: {error}") from error
+    if content is not None and not isinstance(content, dict):
+        raise SettingsError(f"settings file {path} has to hold a mapping")
+    values: dict[str, Any] = {}
+    for key, value in _flatten("", content or {}):
+        if key in values:
+            raise SettingsError(f"settings file {path}: {key} is there twice")
+        values[key] = value
+    unknown = sorted(set(values) - set(FIELDS))
+    if unknown:
+        raise SettingsError("\n".join(f"settings file {path}: {key} is no setting{_nearest(key, FIELDS)}" for key in unknown))
+    return Layer(values, dict.fromkeys(values, f"file {path}"))
+
+
+def _flatten(prefix: str, content: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
+    """`fence: {scalerUsernames: …}` and `fence.scalerUsernames: …` are the same."""
+    for name, value in content.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping) and key not in FIELDS:
+            yield from _flatten(f"{key}.", value)
+        else:
+            yield key, value
+
+
+def _pod(environ: Mapping[str, str]) -> Layer:
+    """What the Pod says of itself: its namespace."""
+    if environ.get("POD_NAMESPACE"):
+        return Layer({"namespace": environ["POD_NAMESPACE"]}, {"namespace": "environment POD_NAMESPACE"})
+    try:
+        namespace = ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip()
+    except OSError:
+        return Layer({}, {})
+    return Layer({"namespace": namespace}, {"namespace": "the Pod's service account"}) if namespace else Layer({}, {})
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    if not close:
+        folded = {k.rsplit(".", 1)[-1].lower(): k for k in known}
+        close = [folded[c] for c in difflib.get_close_matches(name.rsplit(".", 1)[-1].lower(), list(folded), n=1, cutoff=0.5)]
+    return f"; the nearest is {close[0]}" if close else "; `mdctl config` lists them"
