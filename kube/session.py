@@ -35,16 +35,23 @@ def keepalive_socket(address: Any) -> socket.socket:
 
 
 class Session:
-    """One connection pool. `monotonic` is handed in so that tests own the credential's age."""
+    """One connection pool. `monotonic` is handed in so that tests own the credential's age, `http` so that they own the wire."""
 
-    def __init__(self, source: Source, access: Access, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        source: Source,
+        access: Access,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        http: aiohttp.ClientSession | None = None,
+    ) -> None:
         self._source = source
         self._access = access
         self._monotonic = monotonic
         self._loaded_at = monotonic()
         self._renewal = asyncio.Lock()
         self._host = urlsplit(access.host).netloc
-        self._http = aiohttp.ClientSession(
+        self._http = http or aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 ssl=access.tls if access.tls is not None else True,
                 limit=100,
