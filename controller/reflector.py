@@ -29,6 +29,8 @@ LONGEST_WAIT: Final = 30.0
 ABSENT_RECHECK: Final = 600.0
 SHORTEST_WATCH: Final = 300
 LONGEST_WATCH: Final = 600
+# A definition comes before discovery knows of it: look a few times more.
+HOPEFUL_WAITS: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 # A watch that cannot be opened again for so long leaves the kind unreadable: what is known may be long untrue.
 BLIND_SECONDS: Final = 60.0
 
@@ -63,6 +65,7 @@ class Reflector:
         self._rand = rand
         self._resource: Resource | None = None
         self._version = ""
+        self._hopes: list[float] = []
         self._failures = 0
         self._contact = clock.monotonic()
         self.readable = False
@@ -216,9 +219,12 @@ class Reflector:
 
     async def _wait_until_served(self) -> None:
         self._resource = None
-        log.info("kind is not served", kind=str(self.kind.name))
+        log.debug("kind is not served", kind=str(self.kind.name))
+        wait = self._hopes.pop(0) if self._hopes else ABSENT_RECHECK * (1 + self._rand())
         self.appeared.clear()
-        await first_of(self.appeared.wait(), self._clock.sleep(ABSENT_RECHECK * (1 + self._rand())))
+        await first_of(self.appeared.wait(), self._clock.sleep(wait))
+        if self.appeared.is_set():
+            self._hopes = list(HOPEFUL_WAITS)
 
     # ------------------------------------------------------------------------------------------------------------ watch
 

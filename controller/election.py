@@ -1,0 +1,195 @@
+"""Who writes: the holder of a Lease, by client-go's rules.
+
+A follower takes over when the Lease has not changed for its duration, by its own clock (the times in the Lease are never compared with
+ours). The holder renews every `retry_period`; when it could not for `renew_deadline`, it lost, whoever holds it then: what it ran is
+cancelled before anybody else can have taken over. On a clean exit the Lease is released, so that the next one need not wait. Every request
+is bounded below the renew deadline; an API server that accepts connections and says nothing must not cost the leadership by itself.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from api.clock import Clock
+from controller import metrics
+from controller.settings import ControllerSettings
+from controller.waiting import first_of, within
+from kube.client import Client
+from kube.errors import Conflict, KubeError, NotFound
+from kube.resources import LEASES
+
+JITTER: Final = 1.2
+
+log = structlog.get_logger("controller.election")
+
+
+class LeaseSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """`spec` of a Lease."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class LeaseMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """`metadata` of a Lease, as far as a replacement has to carry it."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[dict[str, Any]] = []
+
+
+class Lease(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A coordination.k8s.io/v1 Lease."""
+
+    api_version: str = msgspec.field(default_factory=lambda: LEASES.api_version)
+    kind: str = msgspec.field(default_factory=lambda: LEASES.kind)
+    metadata: LeaseMeta = LeaseMeta()
+    spec: LeaseSpec = LeaseSpec()
+
+
+def micro_time(now: datetime) -> str:
+    """The form of `metav1.MicroTime`."""
+    return now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Election:
+    """One candidate. `leading` tells readiness; `may_write` is what a writer asks before it writes."""
+
+    def __init__(self, client: Client, settings: ControllerSettings, clock: Clock, rand: Callable[[], float] = random.random) -> None:
+        self._client = client
+        self._settings = settings
+        self._clock = clock
+        self._rand = rand
+        self._observed: Lease | None = None
+        self._observed_at = 0.0
+        self._renewed_at: float | None = None
+        self.leading = False
+
+    @property
+    def may_write(self) -> bool:
+        """Whether the Lease is certainly still ours: it was renewed within the renew deadline, which ends before anybody may take over."""
+        if not self._settings.leader_election:
+            return self.leading
+        return self.leading and self._renewed_at is not None and self._age(self._renewed_at) < self._settings.renew_deadline
+
+    @property
+    def holder(self) -> str:
+        """Who holds the Lease as far as we saw."""
+        return (self._observed.spec.holder_identity or "") if self._observed else ""
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Follow and lead in turn until cancelled; `lead` runs while we hold the Lease and is cancelled when we lost it."""
+        if not self._settings.leader_election:
+            self._lead(True)
+            try:
+                await lead()
+            finally:
+                self._lead(False)
+            return
+        while True:
+            await self._acquire()
+            self._lead(True)
+            log.info("leading", lease=self._settings.lease_name, identity=self._settings.identity)
+            try:
+                await first_of(lead(), self._renew())  # type: ignore[arg-type]  # lead is a coroutine function
+            finally:
+                self._lead(False)
+                await self._release()
+            log.warning("lease lost; following", lease=self._settings.lease_name, holder=self.holder)
+
+    def _lead(self, leading: bool) -> None:
+        self.leading = leading
+        metrics.MASTER.labels(self._settings.lease_name).set(1 if leading else 0)
+
+    async def _acquire(self) -> None:
+        while not await self._attempt():
+            await self._clock.sleep(self._settings.retry_period * (1 + JITTER * self._rand()))
+
+    async def _renew(self) -> None:
+        """Return when the Lease is lost."""
+        while True:
+            await self._clock.sleep(min(self._settings.retry_period, self._left()))
+            if await self._attempt():
+                continue
+            if self.holder not in ("", self._settings.identity) or not self.may_write:
+                return
+
+    async def _attempt(self) -> bool:
+        """Acquire or renew once. False when another holds it or the server did not do it."""
+        started = self._clock.monotonic()
+        try:
+            held = await within(self._clock, min(self._settings.renew_deadline / 2, self._left()), self._take())
+        except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
+            log.debug("lease not taken", error=str(error))
+            return False
+        if held:
+            self._renewed_at = started
+        return held
+
+    async def _take(self) -> bool:
+        settings = self._settings
+        now = micro_time(self._clock.now())
+        spec = LeaseSpec(settings.identity, int(settings.lease_duration), now, now, 0)
+        try:
+            lease = self._read(await self._client.get(LEASES, settings.lease_name, settings.lease_namespace))
+        except NotFound:
+            body = Lease(metadata=LeaseMeta(settings.lease_name, settings.lease_namespace), spec=spec)
+            self._observe(self._read(await self._client.create(LEASES, msgspec.json.encode(body), settings.lease_namespace)))
+            return True
+        self._observe(lease)
+        held = lease.spec
+        ours = held.holder_identity == settings.identity
+        if not ours and held.holder_identity and self._age(self._observed_at) < (held.lease_duration_seconds or settings.lease_duration):
+            return False
+        spec = msgspec.structs.replace(
+            spec,
+            acquire_time=held.acquire_time if ours else now,
+            lease_transitions=(held.lease_transitions or 0) + (0 if ours else 1),
+        )
+        await self._replace(msgspec.structs.replace(lease, spec=spec))
+        return True
+
+    async def _replace(self, lease: Lease) -> None:
+        body = msgspec.json.encode(lease)
+        self._observe(self._read(await self._client.replace(LEASES, self._settings.lease_name, body, self._settings.lease_namespace)))
+
+    async def _release(self) -> None:
+        """Give the Lease up so that the next one need not wait it out. Best effort, and only while it is ours."""
+        lease = self._observed
+        if lease is None or lease.spec.holder_identity != self._settings.identity:
+            return
+        freed = msgspec.structs.replace(lease.spec, holder_identity="", lease_duration_seconds=1, renew_time=micro_time(self._clock.now()))
+        try:
+            await within(self._clock, self._settings.renew_deadline / 2, self._replace(msgspec.structs.replace(lease, spec=freed)))
+        except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
+            level = log.debug if isinstance(error, Conflict) else log.warning
+            level("lease not released", error=str(error))
+
+    @staticmethod
+    def _read(data: bytes) -> Lease:
+        return msgspec.json.decode(data, type=Lease)
+
+    def _observe(self, lease: Lease) -> None:
+        if self._observed is None or self._observed.spec != lease.spec:
+            self._observed_at = self._clock.monotonic()
+        self._observed = lease
+
+    def _left(self) -> float:
+        """Seconds until what we hold counts as lost; the renew deadline while we hold nothing."""
+        if not self.leading or self._renewed_at is None:
+            return self._settings.renew_deadline
+        return max(self._settings.renew_deadline - self._age(self._renewed_at), 0.0)
+
+    def _age(self, moment: float) -> float:
+        return self._clock.monotonic() - moment

@@ -1,0 +1,130 @@
+"""One status patch a change: the difference to what is stored, with the resourceVersion it was computed from.
+
+A merge patch carries only fields of ours that differ; a field that is to go is an explicit null, `retirement` above all. Nothing differs:
+nothing is sent. A write is remembered until the cache shows it, so that no pass judges a status that it has already replaced. A stale
+resourceVersion is a Conflict: the caller judges anew. A server that does not keep what it was sent is not sent the same again.
+"""
+
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from api.clock import Clock
+from api.status import Status, encode_status
+from controller import metrics
+from controller.cache import Key, is_older
+from controller.kinds import MODEL_DEPLOYMENTS, CachedDeployment
+from kube.client import Client
+from kube.errors import Conflict, KubeError, NotFound
+
+# The fields of `status` that are ours; others in it belong to somebody else and are left alone.
+OWNED: Final = tuple(field.encode_name for field in msgspec.structs.fields(Status))
+# A write that the cache does not show for so long is no longer waited for: its event may have been lost with the object.
+FORGET_AFTER: Final = 60.0
+
+log = structlog.get_logger("controller.writer")
+
+
+def difference(stored: Any, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The merge patch (RFC 7386) that turns the stored status into the wanted one, as far as the fields are ours."""
+    known = stored if isinstance(stored, dict) else {}
+    return _merge({name: known[name] for name in OWNED if name in known}, wanted)
+
+
+def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {}
+    for name in sorted(old.keys() | new.keys()):
+        if name not in new:
+            patch[name] = None
+        elif name not in old or type(old[name]) is not type(new[name]):
+            patch[name] = new[name]
+        elif isinstance(new[name], dict):
+            inner = _merge(old[name], new[name])
+            if inner:
+                patch[name] = inner
+        elif old[name] != new[name]:
+            patch[name] = new[name]
+    return patch
+
+
+class _Written(msgspec.Struct, frozen=True):
+    uid: str
+    version: str
+    at: float
+
+
+class Writer:
+    """Writes statuses, one object at a time."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._written: dict[Key, _Written] = {}
+        self._not_kept: dict[Key, bytes] = {}
+
+    def pending(self, key: Key, cached: CachedDeployment) -> bool:
+        """Whether the cache does not yet show our last write to the object."""
+        own = self._written.get(key)
+        if own is None:
+            return False
+        meta = cached.metadata
+        seen = meta.uid != own.uid or meta.resource_version == own.version or is_older(own.version, meta.resource_version)
+        if seen or self._clock.monotonic() - own.at > FORGET_AFTER:
+            del self._written[key]
+            return False
+        return True
+
+    def forget(self, key: Key) -> None:
+        """The object is gone."""
+        self._written.pop(key, None)
+        self._not_kept.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all: another process may have written since."""
+        self._written.clear()
+        self._not_kept.clear()
+
+    async def write(self, key: Key, cached: CachedDeployment, status: Status) -> bool:
+        """Send what differs. False when nothing does. Raises Conflict when the object is newer than the cache, and the rest of the tree."""
+        wanted: dict[str, Any] = msgspec.json.decode(encode_status(status))
+        patch = difference(msgspec.json.decode(cached.deployment.status), wanted)
+        if not patch:
+            self._not_kept.pop(key, None)
+            metrics.ELIDED.inc()
+            return False
+        fingerprint = msgspec.json.encode(patch, order="sorted")
+        if self._not_kept.get(key) == fingerprint:
+            metrics.WRITES.labels("not-kept").inc()
+            return False
+        body = msgspec.json.encode({"metadata": {"resourceVersion": cached.metadata.resource_version}, "status": patch})
+        try:
+            answer = await self._client.patch(
+                MODEL_DEPLOYMENTS, key.name, body, key.namespace or None, subresource="status", field_manager="modelwarden"
+            )
+        except Conflict:
+            metrics.CONFLICTS.inc()
+            metrics.WRITES.labels("conflict").inc()
+            raise
+        except NotFound:
+            metrics.WRITES.labels("gone").inc()
+            raise
+        except KubeError:
+            metrics.WRITES.labels("error").inc()
+            raise
+        metrics.WRITES.labels("success").inc()
+        self._remember(key, cached, answer, wanted)
+        return True
+
+    def _remember(self, key: Key, cached: CachedDeployment, answer: bytes, wanted: dict[str, Any]) -> None:
+        stored = msgspec.json.decode(answer, type=dict[str, Any])
+        meta = stored.get("metadata") or {}
+        version = str(meta.get("resourceVersion") or "")
+        if version and version != cached.metadata.resource_version:
+            self._written[key] = _Written(cached.metadata.uid, version, self._clock.monotonic())
+        left = difference(stored.get("status"), wanted)
+        if left:
+            self._not_kept[key] = msgspec.json.encode(left, order="sorted")
+            log.warning("the API server does not keep part of the status", namespace=key.namespace, name=key.name, fields=sorted(left))
+        else:
+            self._not_kept.pop(key, None)
