@@ -8,6 +8,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -34,6 +35,18 @@ _FOREIGN_PREFIXES = ("MODELWARDEN_TEST_", "MODELWARDEN_BENCH_")
 
 class SettingsError(Exception):
     """The settings cannot be used. The message has one line per fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Values of one origin, and how that origin calls each of them."""
+
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+
+
+# How `load` hands its layers to pydantic-settings, which asks the class for its sources.
+_LAYERS: ContextVar[tuple[Layer, ...]] = ContextVar("layers", default=())
 
 
 class Settings(BaseSettings):
@@ -131,6 +144,11 @@ class Settings(BaseSettings):
         "auto", alias="log.format", description="auto: console on a terminal, JSON elsewhere"
     )
 
+    @classmethod
+    def settings_customise_sources(cls, settings_cls: type[BaseSettings], **_: Any) -> tuple[PydanticBaseSettingsSource, ...]:  # type: ignore[override]  # the base names its four built-in sources, of which we take none
+        """The layers that `load` prepared, in their order, and nothing that pydantic-settings would read by itself."""
+        return tuple(_LayerSource(settings_cls, layer) for layer in _LAYERS.get())
+
     @field_validator("reserved_namespaces", "scaler_usernames", "certs_extra_names", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
@@ -218,14 +236,6 @@ def flag(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """Values of one origin, and how that origin calls each of them."""
-
-    values: Mapping[str, Any]
-    origins: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class Effective:
     """The settings, and for each name where its value came from."""
 
@@ -267,17 +277,15 @@ def load(*, config: Path | None = None, environ: Mapping[str, str], flags: Mappi
     namespace = next((str(layer.values["namespace"]) for layer in layers if "namespace" in layer.values), DEFAULT_NAMESPACE)
     layers.append(Layer({"fence.scalerUsernames": default_scaler_usernames(namespace)}, {}))
 
-    class Loaded(Settings):
-        @classmethod
-        def settings_customise_sources(cls, settings_cls: type[BaseSettings], **_: Any) -> tuple[PydanticBaseSettingsSource, ...]:  # type: ignore[override]  # the base names its four built-in sources, of which we take none
-            return tuple(_LayerSource(settings_cls, layer) for layer in layers)
-
     origins = {key: layer.origins[key] for layer in reversed(layers) for key in layer.values if key in layer.origins}
+    handed = _LAYERS.set(tuple(layers))
     try:
         nothing: dict[str, Any] = {}  # all values come through the layers
-        return Effective(Loaded(**nothing), origins)
+        return Effective(Settings(**nothing), origins)
     except ValidationError as error:
         raise SettingsError("\n".join(_fault(fault, origins) for fault in error.errors())) from error
+    finally:
+        _LAYERS.reset(handed)
 
 
 def _fault(fault: Any, origins: Mapping[str, str]) -> str:

@@ -1,0 +1,40 @@
+"""The process's own figures and the text of `/metrics`. Each room registers its collectors itself; this reads them all."""
+
+import asyncio
+import platform
+from typing import Final
+
+from prometheus_client import REGISTRY, Gauge, Histogram
+from prometheus_client.exposition import choose_encoder
+
+from app.build import build
+
+LAG: Final = Histogram(
+    "modelwarden_event_loop_lag_seconds",
+    "How late the event loop came back to a task that was due.",
+    buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0),
+)
+BUILD: Final = Gauge("modelwarden_build_info", "Always 1; the labels say which build this is.", ["version", "revision", "python"])
+
+LOOK_SECONDS: Final = 1.0
+
+
+def say_build() -> None:
+    """Set `modelwarden_build_info`."""
+    info = build()
+    BUILD.labels(info.version, info.revision, platform.python_version()).set(1)
+
+
+def exposition(accept: str | None) -> tuple[bytes, str]:
+    """All metrics in the text form that the scraper asked for, and its content type."""
+    encode, content_type = choose_encoder(accept or "")
+    return encode(REGISTRY), content_type
+
+
+async def watch_loop_lag() -> None:
+    """Measure for ever. Real time on purpose: it is the real loop that is late."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + LOOK_SECONDS
+        await asyncio.sleep(LOOK_SECONDS)
+        LAG.observe(max(0.0, loop.time() - due))
