@@ -1,0 +1,103 @@
+"""QuotaReserved: does every one of the deployment's Workloads hold Kueue quota? First match of the table wins.
+
+Groups are named by role and never by instanceType; the queue is named only where one role is concerned.
+
+Source: seed "QuotaReserved", status facts 4.2, decision D2, lessons F57-F59 and F64.
+"""
+
+from collections.abc import Iterable
+
+from api.objects import Role
+from api.reasons import QUOTA_RESERVED
+from controller.snapshot import Snapshot
+from controller.status import quota
+from controller.status.replicas import Fleet, Replica, Shape
+from controller.status.text import are, counted, listed
+from controller.status.verdict import Verdict, verdict
+
+
+def judge(snapshot: Snapshot, fleet: Fleet) -> Verdict:
+    """The verdict over the whole set of Workloads."""
+    if snapshot.settings.kueue == "absent":
+        return verdict(QUOTA_RESERVED, "KueueNotInstalled", "Kueue is set to absent: no Workload is read.")
+    if parked := [w.metadata.name for w in quota.workloads_of(fleet) if quota.parked(w)]:
+        text = f"{counted(len(parked), 'Workload')} {are(len(parked))} parked and no longer ask for quota: {listed(parked)}."
+        return verdict(QUOTA_RESERVED, "Parked", f"{text} Somebody has to reactivate them, or delete and recreate the deployment.")
+    lost = [replica for replica in fleet.occupied.values() if quota.preempted(replica)]
+    kept = [replica for replica in fleet.occupied.values() if quota.admitted(replica)]
+    if lost and kept:
+        return verdict(QUOTA_RESERVED, "PreemptedInPart", _preempted_in_part(fleet, lost, kept))
+    note = _note(lost)
+    live = sorted(fleet.replicas.values(), key=lambda r: (r.role, r.ordinal))
+    if not fleet.owned:
+        return verdict(QUOTA_RESERVED, "NoReplicas", f"No replica exists yet; {counted(_declared(fleet), 'replica')} declared.")
+    if not fleet.live:
+        return verdict(QUOTA_RESERVED, "AllReplicasTerminating", f"All {counted(len(fleet.owned), 'Pod')} are terminating{note}.")
+    if short := _short_role(fleet):
+        role, have = short
+        text = f"{have}/{role.replicas} replicas of role {role.name} are whole; queue {role.instance_type}{note}."
+        return verdict(QUOTA_RESERVED, "PodGroupIncomplete", text)
+    if not live:
+        return verdict(QUOTA_RESERVED, "NoReplicas", "Live Pods exist, but none of them belongs to a replica.")
+    unclaimed = [replica for replica in live if replica.workload is None]
+    namespace = snapshot.deployment.metadata.namespace
+    if unclaimed and snapshot.settings.reserves(namespace):
+        text = f"Namespace {namespace} is reserved and has no LocalQueue; no Workload will be composed."
+        return verdict(QUOTA_RESERVED, "NoQueueInReservedNamespace", text)
+    if unclaimed:
+        count = f"{len(unclaimed)} of {_declared(fleet)} replicas have no Workload yet"
+        return verdict(QUOTA_RESERVED, "AdmissionInFlight", f"{count}; {_concerned(fleet, unclaimed)}{note}.")
+    waiting = [replica for replica in live if not quota.reserved(replica)]
+    if not waiting:
+        only = _only_role(fleet)
+        text = f"All {counted(len(live), 'replica')} hold quota" + (f" in queue {only.instance_type}." if only else ".")
+        return verdict(QUOTA_RESERVED, "Reserved", text)
+    count = f"{len(waiting)} of {_declared(fleet)} replicas wait for quota"
+    return verdict(QUOTA_RESERVED, "Pending", f"{count}; {_concerned(fleet, waiting)}{_downstream(waiting)}{note}.")
+
+
+def _declared(fleet: Fleet) -> int:
+    return sum(role.replicas if role.elastic_ep is None else role.elastic_ep.width for role in fleet.roles.values())
+
+
+def _only_role(fleet: Fleet) -> Role | None:
+    return next(iter(fleet.roles.values())) if len(fleet.roles) == 1 else None
+
+
+def _short_role(fleet: Fleet) -> tuple[Role, int] | None:
+    """The first role with fewer whole replicas than it declares, and how many it has."""
+    for name, role in fleet.roles.items():
+        whole = sum(replica.shape is Shape.COMPLETE for replica in fleet.role(name))
+        if whole < role.replicas:
+            return role, whole
+    return None
+
+
+def _concerned(fleet: Fleet, replicas: Iterable[Replica]) -> str:
+    only = _only_role(fleet)
+    return f"queue {only.instance_type}" if only else f"roles {listed(replica.role for replica in replicas)}"
+
+
+def _preempted_in_part(fleet: Fleet, lost: list[Replica], kept: list[Replica]) -> str:
+    kinds_kept = {fleet.roles[r.role].effective_kind for r in kept if r.role in fleet.roles}
+    bare = {fleet.roles[r.role].effective_kind for r in lost if r.role in fleet.roles} - kinds_kept
+    meaning = f"kind {listed(bare)} has no admitted replica left" if bare else "capacity was lost, but every kind keeps an admitted replica"
+    return (
+        f"{len(lost)} of {_declared(fleet)} replicas were preempted, of roles {listed(r.role for r in lost)}; "
+        f"roles {listed(r.role for r in kept)} keep admitted replicas, which hold accelerators meanwhile; {meaning}. "
+        "Add capacity, or delete and recreate the deployment."
+    )
+
+
+def _note(lost: list[Replica]) -> str:
+    return f"; {counted(len(lost), 'replica')} of roles {listed(r.role for r in lost)} lost quota to preemption" if lost else ""
+
+
+def _downstream(waiting: Iterable[Replica]) -> str:
+    """Kueue's own words for each waiting replica, by role, ordinal and Workload."""
+    said = [
+        f"{replica.where}, Workload {replica.workload.metadata.name}: {found.message}"
+        for replica in sorted(waiting, key=lambda r: (r.role, r.ordinal))
+        if replica.workload is not None and (found := quota.reservation(replica.workload)) and found.message
+    ]
+    return f"; downstream admission: {'; '.join(said)}" if said else ""

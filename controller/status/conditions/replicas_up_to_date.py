@@ -1,0 +1,40 @@
+"""ReplicasUpToDate: do the running replicas match the desired explicit spec hash and the minimum render-version?
+
+Source: seed "ReplicasUpToDate", decision D9, status facts 4.4.
+"""
+
+from collections.abc import Sequence
+
+from api.reasons import REPLICAS_UP_TO_DATE
+from api.status import Condition
+from controller.snapshot import Rollout, Slot
+from controller.status.text import are, counted
+from controller.status.verdict import Verdict, verdict
+
+
+def judge(rollout: Rollout, before: Condition | None) -> Verdict:
+    """`before` is the stored condition: a gap that a rollout left is still that rollout's."""
+    if not rollout.observed or not rollout.accounted:
+        return verdict(REPLICAS_UP_TO_DATE, "RolloutNotObserved", "This pass could account for no replica.")
+    held = f"{rollout.held} of {rollout.outdated} outdated replicas"
+    if rollout.held > 0 and rollout.held_by == "Weights":
+        text = f"{held} wait until WeightsReady is True; an edit that changes a running replica's Pod would wait with them."
+        return verdict(REPLICAS_UP_TO_DATE, "RolloutHeldByWeights", text)
+    if rollout.held > 0:
+        text = f"{held} are left alone while the KV cache does not resolve; an edit that changes a running replica's Pod would wait."
+        return verdict(REPLICAS_UP_TO_DATE, "RolloutHeldByCache", text)
+    if rollout.outdated > 0:
+        text = f"{counted(rollout.outdated, 'replica')} of {rollout.accounted} accounted for {are(rollout.outdated)} outdated."
+        return verdict(REPLICAS_UP_TO_DATE, "RolloutInProgress", text)
+    if rollout.missing:
+        rolling = before is not None and before.reason == "RolloutInProgress"
+        text = f"{counted(len(rollout.missing), 'replica')} {are(len(rollout.missing))} missing: {_slots(rollout.missing)}."
+        return verdict(REPLICAS_UP_TO_DATE, "RolloutInProgress" if rolling else "ReplacementInProgress", text)
+    return verdict(REPLICAS_UP_TO_DATE, "UpToDate", f"All {counted(rollout.accounted, 'replica')} accounted for match.")
+
+
+def _slots(missing: Sequence[Slot]) -> str:
+    by_role: dict[str, list[int]] = {}
+    for slot in missing:
+        by_role.setdefault(slot.role, []).append(slot.ordinal)
+    return "; ".join(f"{role} ordinal {', '.join(map(str, sorted(ordinals)))}" for role, ordinals in sorted(by_role.items()))

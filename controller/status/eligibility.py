@@ -1,0 +1,153 @@
+"""The five criteria of a replica's eligibility, and what they make of `endpoints.eligible`.
+
+A criterion is verified, failed or unknown. A failed one revokes at once whatever the others say; an unknown one neither revokes nor
+restores. A replica is eligible when every criterion is verified.
+
+Source: seed "Endpoint eligibility", status facts 6.1, lesson F110.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Final
+
+from api.objects import EngineSpec, Role
+from api.status import Retirement
+from controller.snapshot import Observations, Rollout
+from controller.status.replicas import Fleet, Ready, Replica, Shape
+
+MEMBER_SET_COMPLETE: Final = "MemberSetComplete"
+MEMBERS_READY: Final = "MembersReady"
+GROUP_FORWARD: Final = "GroupForward"
+NO_PLANNED_RETIREMENT: Final = "NoPlannedRetirement"
+NO_PENDING_REPLACEMENT: Final = "NoPendingReplacement"
+ORDER: Final = (MEMBER_SET_COMPLETE, MEMBERS_READY, GROUP_FORWARD, NO_PLANNED_RETIREMENT, NO_PENDING_REPLACEMENT)
+
+# Engine releases whose forward probe was proved to carry and bind a request (status facts 6.1).
+VERIFIED_VERSIONS: Final[Mapping[str, frozenset[str]]] = {
+    "vLLM": frozenset({"0.25.1", "0.29.0"}),
+    "SGLang": frozenset({"0.5.18", "0.5.21"}),
+}
+
+
+class Leg(StrEnum):
+    """How one criterion stands. `UNSUPPORTED` reads as unknown and is told apart only in the condition."""
+
+    VERIFIED = "Verified"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+    UNSUPPORTED = "Unsupported"
+
+    @property
+    def open(self) -> bool:
+        """Whether the criterion could not be evaluated."""
+        return self in {Leg.UNKNOWN, Leg.UNSUPPORTED}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One replica with its criteria, in the order in which they are asked."""
+
+    replica: Replica
+    legs: Mapping[str, Leg]
+
+    @cached_property
+    def eligible(self) -> bool:
+        """Whether every criterion is verified."""
+        return all(leg is Leg.VERIFIED for leg in self.legs.values())
+
+    @cached_property
+    def failed(self) -> tuple[str, ...]:
+        """The criteria that definitely fail, in order."""
+        return tuple(name for name, leg in self.legs.items() if leg is Leg.FAILED)
+
+    @cached_property
+    def unknown(self) -> tuple[str, ...]:
+        """The criteria that could not be evaluated, in order."""
+        return tuple(name for name, leg in self.legs.items() if leg.open)
+
+    @cached_property
+    def held(self) -> tuple[str, ...]:
+        """Every criterion that is not verified, by name."""
+        return tuple(sorted(name for name, leg in self.legs.items() if leg is not Leg.VERIFIED))
+
+    @property
+    def inconclusive(self) -> bool:
+        """Whether the replica can neither be counted nor be left out."""
+        return not self.failed and bool(self.unknown)
+
+    @cached_property
+    def observed(self) -> bool:
+        """Whether some member has a definite readiness."""
+        return any(member.ready is not Ready.UNKNOWN for member in self.replica.members)
+
+
+def standings_of(
+    fleet: Fleet,
+    engine: EngineSpec,
+    unmanaged: Mapping[str, bool],
+    observations: Observations | None,
+    retirement: Retirement | None,
+) -> dict[str, tuple[Standing, ...]]:
+    """Every supervised replica's standing, by role name in spec order. `unmanaged` is the deployed command mode of each role."""
+    forward = {entry.pod_uid: entry.outcome for entry in observations.forward} if observations else {}
+    replacing = slots(observations.rollout if observations else None)
+    found = {}
+    for name, role in fleet.roles.items():
+        found[name] = tuple(
+            Standing(
+                replica,
+                {
+                    MEMBER_SET_COMPLETE: _complete(replica),
+                    MEMBERS_READY: _ready(replica),
+                    GROUP_FORWARD: _forward(replica, engine, role, unmanaged.get(name, False), forward),
+                    NO_PLANNED_RETIREMENT: _not_retiring(replica, retirement),
+                    NO_PENDING_REPLACEMENT: Leg.FAILED if (name, replica.ordinal) in replacing else Leg.VERIFIED,
+                },
+            )
+            for replica in fleet.role(name)
+        )
+    return found
+
+
+def slots(rollout: Rollout | None) -> frozenset[tuple[str, int]]:
+    """The replica positions that the rollout of this pass selected for replacement."""
+    return frozenset((slot.role, slot.ordinal) for slot in rollout.replacing) if rollout else frozenset()
+
+
+def eligible_of(standings: tuple[Standing, ...]) -> int | None:
+    """`endpoints.eligible`: None while the list is not complete, an observed zero otherwise possible."""
+    if not any(standing.observed for standing in standings) or any(standing.inconclusive for standing in standings):
+        return None
+    return sum(standing.eligible for standing in standings)
+
+
+def _complete(replica: Replica) -> Leg:
+    return {Shape.COMPLETE: Leg.VERIFIED, Shape.INCOMPLETE: Leg.FAILED, Shape.UNREADABLE: Leg.UNKNOWN}[replica.shape]
+
+
+def _ready(replica: Replica) -> Leg:
+    reports = {member.ready for member in replica.members}
+    if Ready.FALSE in reports:
+        return Leg.FAILED
+    return Leg.UNKNOWN if Ready.UNKNOWN in reports else Leg.VERIFIED
+
+
+def _not_retiring(replica: Replica, retirement: Retirement | None) -> Leg:
+    named = retirement is not None and (retirement.role_name, retirement.replica_ordinal) == (replica.role, replica.ordinal)
+    return Leg.FAILED if named else Leg.VERIFIED
+
+
+def _forward(replica: Replica, engine: EngineSpec, role: Role, takes_over: bool, outcomes: Mapping[str, str]) -> Leg:
+    if replica.single:
+        return Leg.VERIFIED  # one member has no group path, whatever the engine, version and kind
+    supported = engine.version in VERIFIED_VERSIONS.get(engine.name, frozenset()) and role.effective_kind == "Server"
+    if takes_over or not supported:
+        return Leg.UNSUPPORTED
+    seen = {outcomes.get(member.uid, "Unanswered") for member in replica.members}
+    if "Failed" in seen:
+        return Leg.FAILED
+    if "Unsupported" in seen:
+        return Leg.UNSUPPORTED
+    return Leg.VERIFIED if seen == {"Bound"} else Leg.UNKNOWN

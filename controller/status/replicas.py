@@ -1,0 +1,208 @@
+"""Pods seen as replicas: which Pods are ours, which replica each belongs to, whether a replica is whole, and which Workload speaks for it.
+
+Ownership is the controller reference's UID; labels only narrow. A departing Pod belongs to no live replica but still occupies its ordinal.
+A replica's shape is judged against its own declared total, never against the present spec. Everything is computed once a pass and each
+list is walked once.
+
+Source: status facts 2.1-2.3, lessons F43, F49, F51, F60.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from api import keys
+from api.objects import Pod, Role, Workload, condition
+from controller.snapshot import Snapshot
+
+HEAD_SUFFIX = "-elastic-head"
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+
+
+class Shape(StrEnum):
+    """Whether a replica's members are the set that they themselves declare."""
+
+    COMPLETE = "Complete"
+    INCOMPLETE = "Incomplete"
+    UNREADABLE = "Unreadable"
+
+
+class Ready(StrEnum):
+    """A Pod's readiness as reported; nobody's report is Unknown."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+def decimal(text: str | None) -> int | None:
+    """A non-negative decimal, or None for anything else."""
+    return int(text) if text is not None and len(text) <= 10 and text.isascii() and text.isdigit() else None
+
+
+def readiness(pod: Pod) -> Ready:
+    """The Pod's Ready condition. A departing Pod is never ready."""
+    reported = condition(pod.status.conditions, "Ready")
+    if pod.metadata.deleting:
+        return Ready.FALSE
+    if reported is None or reported.status not in {"True", "False"}:
+        return Ready.UNKNOWN
+    return Ready(reported.status)
+
+
+def terminal(pod: Pod) -> bool:
+    """Whether the Pod has ended by itself."""
+    return pod.status.phase in TERMINAL_PHASES
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One Pod of a replica; `seat` is the member-index it claims, None where it claims none or an unreadable one."""
+
+    pod: Pod
+    seat: int | None
+    ready: Ready
+
+    @property
+    def uid(self) -> str:
+        """The Pod's UID."""
+        return self.pod.metadata.uid
+
+    @property
+    def name(self) -> str:
+        """The Pod's name."""
+        return self.pod.metadata.name
+
+
+@dataclass(frozen=True)
+class Replica:
+    """The Pods at one (role, ordinal), ordered by seat and name."""
+
+    role: str
+    ordinal: int
+    members: tuple[Member, ...]
+    total: int | None
+    shape: Shape
+    workload: Workload | None
+
+    @cached_property
+    def ready(self) -> bool:
+        """Whether the replica is whole and every member reports ready."""
+        return self.shape is Shape.COMPLETE and all(member.ready is Ready.TRUE for member in self.members)
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether the replica is one Pod by its own declaration."""
+        return self.shape is Shape.COMPLETE and self.total == 1
+
+    @property
+    def where(self) -> str:
+        """How messages name the replica."""
+        return f"{self.role} ordinal {self.ordinal}"
+
+
+def shape_of(members: tuple[Member, ...]) -> tuple[int | None, Shape]:
+    """The total that the members declare (None where they disagree or cannot be read), and the verdict on the set."""
+    totals = {m.pod.metadata.annotations.get(keys.POD_GROUP_TOTAL_COUNT, "1") for m in members}
+    total = decimal(next(iter(totals))) if len(totals) == 1 else None
+    if not total:
+        return None, Shape.UNREADABLE
+    claims = [m.seat for m in members if keys.MEMBER_INDEX in m.pod.metadata.labels]
+    if claims:
+        readable = len(claims) == len(members) == len(set(claims)) and all(seat is not None and seat < total for seat in claims)
+    else:
+        readable = total == 1 and len(members) == 1
+    if not readable:
+        return total, Shape.UNREADABLE
+    return total, Shape.COMPLETE if len(members) == total else Shape.INCOMPLETE
+
+
+def claims_of(workloads: Iterable[Workload]) -> dict[str, Workload]:
+    """Pod UID to the Workload that claims it: the first by name wins (status facts 2.3)."""
+    claims: dict[str, Workload] = {}
+    for workload in sorted(workloads, key=lambda w: w.metadata.name):
+        for ref in workload.metadata.owner_references:
+            if ref.kind == "Pod" and ref.api_version == "v1" and ref.uid:
+                claims.setdefault(ref.uid, workload)
+    return claims
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """A deployment's Pods, sorted out once a pass.
+
+    `replicas` hold live members only; `occupied` also counts departing Pods and answers preemption and "how many Pods at all".
+    `workers` are an elastic role's live GPU Pods, all ordinals; its replica is the master at ordinal 0 alone.
+    """
+
+    roles: Mapping[str, Role]
+    owned: tuple[Pod, ...]
+    replicas: Mapping[tuple[str, int], Replica]
+    occupied: Mapping[tuple[str, int], Replica]
+    claims: Mapping[str, Workload]
+    workers: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def live(self) -> tuple[Pod, ...]:
+        """Owned Pods that are not on their way out."""
+        return tuple(pod for pod in self.owned if not pod.metadata.deleting)
+
+    @cached_property
+    def of_role(self) -> Mapping[str, tuple[Replica, ...]]:
+        """Live replicas by role name, by ordinal; an elastic role's workers are no replicas."""
+        found: dict[str, list[Replica]] = {}
+        for (role, ordinal), replica in sorted(self.replicas.items()):
+            if ordinal == 0 or role not in self.workers:
+                found.setdefault(role, []).append(replica)
+        return {role: tuple(replicas) for role, replicas in found.items()}
+
+    def role(self, name: str) -> tuple[Replica, ...]:
+        """Live replicas of a role, by ordinal."""
+        return self.of_role.get(name, ())
+
+    def supervised(self) -> tuple[Replica, ...]:
+        """Live replicas of the roles that the spec declares, in spec order."""
+        return tuple(replica for name in self.roles for replica in self.role(name))
+
+
+def owned_by(pod: Pod, uid: str) -> bool:
+    """Whether that deployment controls the Pod."""
+    owner = pod.metadata.controller
+    return owner is not None and owner.uid == uid and bool(uid)
+
+
+def _members(pods: Iterable[Pod]) -> tuple[Member, ...]:
+    members = [Member(pod, decimal(pod.metadata.labels.get(keys.MEMBER_INDEX)), readiness(pod)) for pod in pods]
+    return tuple(sorted(members, key=lambda m: (m.seat if m.seat is not None else -1, m.name, m.uid)))
+
+
+def _replica(role: str, ordinal: int, pods: list[Pod], claims: Mapping[str, Workload]) -> Replica:
+    members = _members(pods)
+    total, shape = shape_of(members)
+    workload = next((claims[m.uid] for m in members if m.uid in claims), None)
+    return Replica(role, ordinal, members, total, shape, workload)
+
+
+def fleet_of(snapshot: Snapshot) -> Fleet:
+    """Sort out the snapshot's Pods and Workloads."""
+    uid = snapshot.deployment.metadata.uid
+    owned = sorted((pod for pod in snapshot.pods if owned_by(pod, uid)), key=lambda pod: (pod.metadata.name, pod.metadata.uid))
+    claims = claims_of(snapshot.workloads) if snapshot.settings.kueue == "required" else {}
+    seated: dict[tuple[str, int], list[Pod]] = {}
+    for pod in owned:
+        role, ordinal = pod.metadata.labels.get(keys.COMPONENT), decimal(pod.metadata.labels.get(keys.POD_ORDINAL))
+        if role and ordinal is not None:
+            seated.setdefault((role, ordinal), []).append(pod)
+    occupied = {key: _replica(*key, pods, claims) for key, pods in seated.items()}
+    replicas: dict[tuple[str, int], Replica] = {}
+    for key, pods in seated.items():
+        live = [pod for pod in pods if not pod.metadata.deleting]
+        if live:
+            replicas[key] = occupied[key] if len(live) == len(pods) else _replica(*key, live, claims)
+    roles = {role.name: role for role in snapshot.deployment.spec.roles}
+    elastic = {name for name, role in roles.items() if role.elastic_ep is not None}
+    workers = {
+        name: tuple(m for (role, _), replica in sorted(replicas.items()) if role == name for m in replica.members) for name in elastic
+    }
+    return Fleet(roles, tuple(owned), replicas, occupied, claims, workers)

@@ -1,0 +1,139 @@
+"""`endpoints.serving`: what the Routers were actually observed to select.
+
+A view counts when it is complete, fresh and bound to identities: every selected worker is a live, running Pod of ours that declares the
+port, and the view itself is a router Pod's that we know. Every live router Pod owes one. A missing view is never an empty selection.
+
+Source: seed "Endpoint eligibility", status facts 6.2.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from api import keys
+from api.clock import parse_time
+from api.objects import ModelDeployment, Pod
+from api.status import Serving
+from controller.snapshot import RouterView, Snapshot
+from controller.status.replicas import Fleet, decimal, terminal
+
+FRESH: Final = timedelta(seconds=15)
+NO_VIEW: Final = "NoRouterView"
+STALE: Final = "RouterViewStale"
+DISAGREE: Final = "RouterViewsDisagree"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The aggregate over all views.
+
+    `state` is that of `endpoints.serving`. `cause` names what keeps a router's answer from being a valid observation. `selected` are the
+    (Pod UID, port) pairs that some counted view selects; it is evidence only where the state is Confirmed or NotConverged.
+    """
+
+    state: str
+    cause: str = ""
+    selected: frozenset[tuple[str, int]] = field(default_factory=frozenset)
+
+    @property
+    def valid(self) -> bool:
+        """Whether the routers' observation holds no group back."""
+        return self.state in {"Confirmed", "NotConfigured"}
+
+    @property
+    def complete(self) -> bool:
+        """Whether every required view was read, whether or not they agree."""
+        return self.state in {"Confirmed", "NotConverged"}
+
+    def pods(self) -> frozenset[str]:
+        """UIDs of the Pods that some view selects."""
+        return frozenset(uid for uid, _ in self.selected)
+
+
+def selection_of(snapshot: Snapshot, fleet: Fleet) -> Selection:
+    """Judge the views. First match: not configured, nothing read, error, stale, missing, two generations, disagreement, confirmed."""
+    deployment = snapshot.deployment
+    if deployment.spec.router is None:
+        return Selection("NotConfigured")
+    views = snapshot.observations.router_views if snapshot.observations else ()
+    routers = router_pods(deployment, snapshot.router_pods)
+    owed = {pod.metadata.uid for pod in routers if not pod.metadata.deleting and not terminal(pod)}
+    known = {pod.metadata.uid for pod in routers}
+    departing = known - owed
+    # A departing router owes nothing: what it still says counts, that it says nothing does not.
+    counted = [view for view in views if view.router_pod_uid not in departing or (not view.error and _fresh(view, snapshot.now))]
+    if not counted or not owed:
+        return Selection("Unknown", NO_VIEW)
+    bindable = {pod.metadata.uid: _ports(pod) for pod in fleet.live if _bindable(pod)}
+    if any(view.error or view.router_pod_uid not in known or not _binds(view, bindable) for view in counted):
+        return Selection("Unknown", NO_VIEW)
+    if not owed <= {view.router_pod_uid for view in counted}:
+        return Selection("Unknown", NO_VIEW)
+    if not all(_fresh(view, snapshot.now) for view in counted):
+        return Selection("Unknown", STALE)
+    selected = frozenset((worker.pod_uid, worker.port) for view in counted for worker in view.workers if worker.in_selection)
+    return Selection("NotConverged", DISAGREE, selected) if _disagree(counted) else Selection("Confirmed", "", selected)
+
+
+def serving_of(selection: Selection, members: Iterable[str]) -> Serving:
+    """One role's `serving`: the count is of distinct physical endpoints among the role's member UIDs."""
+    if selection.state != "Confirmed":
+        return Serving(state=selection.state)
+    mine = set(members)
+    return Serving(state="Confirmed", value=sum(uid in mine for uid, _ in selection.selected))
+
+
+def router_pods(deployment: ModelDeployment, pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """The managed router's Pods: by labels, and of a ReplicaSet of the router's own Deployment."""
+    router = deployment.spec.router
+    metadata = deployment.metadata
+    if router is None:
+        return ()
+    wanted = {keys.NAME: keys.NAME_VALUE, keys.INSTANCE: metadata.name, keys.ROUTER: router.name}
+    prefix = f"{metadata.name}-router-"
+    return tuple(pod for pod in pods if wanted.items() <= pod.metadata.labels.items() and _of_replica_set(pod, prefix))
+
+
+def _of_replica_set(pod: Pod, prefix: str) -> bool:
+    owner = pod.metadata.controller
+    return owner is not None and owner.kind == "ReplicaSet" and owner.name.startswith(prefix)
+
+
+def _bindable(pod: Pod) -> bool:
+    """Running, with a role label and, where it claims a seat, a decimal one."""
+    labels = pod.metadata.labels
+    seat = labels.get(keys.MEMBER_INDEX)
+    return pod.status.phase == "Running" and keys.ROLE_KIND in labels and (seat is None or decimal(seat) is not None)
+
+
+def _ports(pod: Pod) -> frozenset[int]:
+    return frozenset(port.container_port for container in pod.spec.containers for port in container.ports)
+
+
+def _binds(view: RouterView, bindable: Mapping[str, frozenset[int]]) -> bool:
+    """Whether every selected worker is one of our live endpoints. Rows out of selection need not be."""
+    return all(worker.port in bindable.get(worker.pod_uid, frozenset()) for worker in view.workers if worker.in_selection)
+
+
+def _fresh(view: RouterView, now: datetime) -> bool:
+    if view.received_at is None:
+        return False
+    try:
+        return now - parse_time(view.received_at) <= FRESH
+    except ValueError:
+        return False
+
+
+def _disagree(views: Iterable[RouterView]) -> bool:
+    """One router with two boot generations, or one endpoint that two views select or name differently."""
+    generations: dict[str, int | None] = {}
+    seen: dict[tuple[str, int], tuple[bool, str]] = {}
+    for view in views:
+        if generations.setdefault(view.router_pod_uid, view.boot_generation) != view.boot_generation:
+            return True
+        for worker in view.workers:
+            said = (worker.in_selection, worker.role)
+            if seen.setdefault((worker.pod_uid, worker.port), said) != said:
+                return True
+    return False
