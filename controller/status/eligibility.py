@@ -7,10 +7,10 @@ Source: seed "Endpoint eligibility", status facts 6.1, lesson F110.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import Final
+
+import msgspec
 
 from api.objects import EngineSpec, Role
 from api.status import Retirement
@@ -39,48 +39,48 @@ class Leg(StrEnum):
     UNKNOWN = "Unknown"
     UNSUPPORTED = "Unsupported"
 
-    @property
-    def open(self) -> bool:
-        """Whether the criterion could not be evaluated."""
-        return self in {Leg.UNKNOWN, Leg.UNSUPPORTED}
+
+OPEN: Final = frozenset({Leg.UNKNOWN, Leg.UNSUPPORTED})
 
 
-@dataclass(frozen=True)
-class Standing:
-    """One replica with its criteria, in the order in which they are asked."""
+class Standing(msgspec.Struct, frozen=True):
+    """One replica with its criteria, in the order in which they are asked.
+
+    `failed` and `unknown` name the criteria that definitely fail and that could not be evaluated, in that order. `observed`: some member
+    has a definite readiness.
+    """
 
     replica: Replica
     legs: Mapping[str, Leg]
+    failed: tuple[str, ...]
+    unknown: tuple[str, ...]
+    observed: bool
 
-    @cached_property
+    @property
     def eligible(self) -> bool:
         """Whether every criterion is verified."""
-        return all(leg is Leg.VERIFIED for leg in self.legs.values())
+        return not self.failed and not self.unknown
 
-    @cached_property
-    def failed(self) -> tuple[str, ...]:
-        """The criteria that definitely fail, in order."""
-        return tuple(name for name, leg in self.legs.items() if leg is Leg.FAILED)
-
-    @cached_property
-    def unknown(self) -> tuple[str, ...]:
-        """The criteria that could not be evaluated, in order."""
-        return tuple(name for name, leg in self.legs.items() if leg.open)
-
-    @cached_property
+    @property
     def held(self) -> tuple[str, ...]:
         """Every criterion that is not verified, by name."""
-        return tuple(sorted(name for name, leg in self.legs.items() if leg is not Leg.VERIFIED))
+        return tuple(sorted((*self.failed, *self.unknown)))
 
     @property
     def inconclusive(self) -> bool:
         """Whether the replica can neither be counted nor be left out."""
         return not self.failed and bool(self.unknown)
 
-    @cached_property
-    def observed(self) -> bool:
-        """Whether some member has a definite readiness."""
-        return any(member.ready is not Ready.UNKNOWN for member in self.replica.members)
+
+def standing(replica: Replica, legs: Mapping[str, Leg]) -> Standing:
+    """A replica's standing under its criteria."""
+    return Standing(
+        replica,
+        legs,
+        tuple([name for name, leg in legs.items() if leg is Leg.FAILED]),
+        tuple([name for name, leg in legs.items() if leg in OPEN]),
+        any(member.ready is not Ready.UNKNOWN for member in replica.members),
+    )
 
 
 def standings_of(
@@ -96,7 +96,7 @@ def standings_of(
     found = {}
     for name, role in fleet.roles.items():
         found[name] = tuple(
-            Standing(
+            standing(
                 replica,
                 {
                     MEMBER_SET_COMPLETE: _complete(replica),
@@ -118,13 +118,16 @@ def slots(rollout: Rollout | None) -> frozenset[tuple[str, int]]:
 
 def eligible_of(standings: tuple[Standing, ...]) -> int | None:
     """`endpoints.eligible`: None while the list is not complete, an observed zero otherwise possible."""
-    if not any(standing.observed for standing in standings) or any(standing.inconclusive for standing in standings):
+    if not any(found.observed for found in standings) or any(found.inconclusive for found in standings):
         return None
-    return sum(standing.eligible for standing in standings)
+    return sum(found.eligible for found in standings)
+
+
+_BY_SHAPE: Final = {Shape.COMPLETE: Leg.VERIFIED, Shape.INCOMPLETE: Leg.FAILED, Shape.UNREADABLE: Leg.UNKNOWN}
 
 
 def _complete(replica: Replica) -> Leg:
-    return {Shape.COMPLETE: Leg.VERIFIED, Shape.INCOMPLETE: Leg.FAILED, Shape.UNREADABLE: Leg.UNKNOWN}[replica.shape]
+    return _BY_SHAPE[replica.shape]
 
 
 def _ready(replica: Replica) -> Leg:

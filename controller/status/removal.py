@@ -61,6 +61,8 @@ def _whole(replica: Replica, cause: str) -> Iterator[Removal]:
 
 def surplus(replica: Replica, wanted: str) -> tuple[Member, ...]:
     """The members at a position beyond one per seat; the one kept is the current, ready, eldest."""
+    if len(replica.members) < 2:
+        return ()
     seats: dict[int, list[Member]] = {}
     for member in replica.members:
         claimed = member.pod.metadata.labels.get(keys.MEMBER_INDEX)

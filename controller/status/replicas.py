@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+import msgspec
+
 from api import keys
 from api.objects import Pod, Role, Workload, condition
 from controller.snapshot import Snapshot
@@ -56,28 +58,21 @@ def terminal(pod: Pod) -> bool:
     return pod.status.phase in TERMINAL_PHASES
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """One Pod of a replica; `seat` is the member-index it claims, None where it claims none or an unreadable one."""
 
     pod: Pod
+    name: str
+    uid: str
     seat: int | None
     ready: Ready
 
-    @property
-    def uid(self) -> str:
-        """The Pod's UID."""
-        return self.pod.metadata.uid
 
-    @property
-    def name(self) -> str:
-        """The Pod's name."""
-        return self.pod.metadata.name
+class Replica(msgspec.Struct, frozen=True):
+    """The Pods at one (role, ordinal), ordered by seat and name.
 
-
-@dataclass(frozen=True)
-class Replica:
-    """The Pods at one (role, ordinal), ordered by seat and name."""
+    `total` is what the members declare, None where that cannot be read. `ready`: whole, and every member reports ready.
+    """
 
     role: str
     ordinal: int
@@ -85,13 +80,9 @@ class Replica:
     total: int | None
     shape: Shape
     workload: Workload | None
+    ready: bool
 
-    @cached_property
-    def ready(self) -> bool:
-        """Whether the replica is whole and every member reports ready."""
-        return self.shape is Shape.COMPLETE and all(member.ready is Ready.TRUE for member in self.members)
-
-    @cached_property
+    @property
     def single(self) -> bool:
         """Whether the replica is one Pod by its own declaration."""
         return self.shape is Shape.COMPLETE and self.total == 1
@@ -172,16 +163,21 @@ def owned_by(pod: Pod, uid: str) -> bool:
     return owner is not None and owner.uid == uid and bool(uid)
 
 
-def _members(pods: Iterable[Pod]) -> tuple[Member, ...]:
-    members = [Member(pod, decimal(pod.metadata.labels.get(keys.MEMBER_INDEX)), readiness(pod)) for pod in pods]
-    return tuple(sorted(members, key=lambda m: (m.seat if m.seat is not None else -1, m.name, m.uid)))
+def _member(pod: Pod) -> Member:
+    metadata = pod.metadata
+    return Member(pod, metadata.name, metadata.uid, decimal(metadata.labels.get(keys.MEMBER_INDEX)), readiness(pod))
+
+
+def _seating(member: Member) -> tuple[int, str, str]:
+    return (-1 if member.seat is None else member.seat, member.name, member.uid)
 
 
 def _replica(role: str, ordinal: int, pods: list[Pod], claims: Mapping[str, Workload]) -> Replica:
-    members = _members(pods)
+    members = (_member(pods[0]),) if len(pods) == 1 else tuple(sorted(map(_member, pods), key=_seating))
     total, shape = shape_of(members)
     workload = next((claims[m.uid] for m in members if m.uid in claims), None)
-    return Replica(role, ordinal, members, total, shape, workload)
+    ready = shape is Shape.COMPLETE and all(member.ready is Ready.TRUE for member in members)
+    return Replica(role, ordinal, members, total, shape, workload, ready)
 
 
 def fleet_of(snapshot: Snapshot) -> Fleet:
