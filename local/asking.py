@@ -1,0 +1,150 @@
+"""A request taken apart: which resource, which verb, which options. Paths that nothing serves end here with a sentence."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from local import statuses
+from local.kinds import Registry, Served
+from local.wire import JSON, DocumentError, read_document
+
+BODY_LIMIT = 3 << 20
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+# Paths of the real API that people may try here, and what to say about them.
+_NOT_HERE = {
+    "log": "no container runs here, so there are no logs",
+    "exec": "no container runs here, so nothing can be executed",
+    "attach": "no container runs here, so nothing can be attached to",
+    "portforward": "no container runs here, so no port can be forwarded",
+    "proxy": "nothing is proxied",
+    "eviction": "Pods are not evicted; delete them",
+    "scale": "there is no scale subresource; patch spec.replicas",
+    "binding": "nothing is scheduled; set spec.nodeName at creation or by a patch",
+    "ephemeralcontainers": "no container runs here",
+    "finalize": "namespaces are finalised by deleting what they hold",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a path and a method ask for."""
+
+    served: Served
+    verb: str
+    namespace: str
+    name: str
+    subresource: str
+
+    @property
+    def resource(self) -> str:
+        """Plural, with its subresource."""
+        return f"{self.served.plural}/{self.subresource}" if self.subresource else self.served.plural
+
+
+def read_path(registry: Registry, method: str, path: str, *, watching: bool) -> Asked:
+    """The resource and verb. Raises 404, 405 and 501."""
+    parts = [part for part in path.split("/") if part]
+    if parts[0] == "api":
+        group, version, rest = "", parts[1] if len(parts) > 1 else "", parts[2:]
+    else:
+        group, version, rest = (parts[1], parts[2], parts[3:]) if len(parts) > 2 else ("", "", [])
+    if rest and rest[0] == "watch":
+        raise statuses.not_implemented("watches by path; use ?watch=true")
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2 and not (len(rest) == 3 and rest[2] in {"status", "finalize"}):
+        namespace, rest = rest[1], rest[2:]
+    served = registry.get(group, version, rest[0]) if rest else None
+    if served is None or len(rest) > 3:
+        raise statuses.no_such_path()
+    name = rest[1] if len(rest) > 1 else ""
+    subresource = rest[2] if len(rest) > 2 else ""
+    if subresource and subresource not in served.subresources:
+        if subresource in _NOT_HERE and not served.custom:
+            raise statuses.not_implemented(_NOT_HERE[subresource])
+        raise statuses.no_such_path()
+    if namespace and not served.namespaced:
+        raise statuses.no_such_path()
+    return Asked(served, _verb(method, name, subresource, namespace, served, watching=watching), namespace, name, subresource)
+
+
+def _verb(method: str, name: str, subresource: str, namespace: str, served: Served, *, watching: bool) -> str:
+    verb = _VERBS.get(method)
+    if verb is None:
+        raise statuses.method_not_allowed()
+    if verb == "get":
+        return "watch" if watching else "get" if name else "list"
+    if subresource == "token":
+        if verb != "create":
+            raise statuses.method_not_allowed()
+        return verb
+    if (verb == "create") is bool(name) and verb != "delete":
+        raise statuses.method_not_allowed()
+    if subresource and verb == "delete":
+        raise statuses.method_not_allowed()
+    if served.namespaced and not namespace:
+        raise statuses.method_not_allowed()
+    if verb == "delete" and not name:
+        return "deletecollection"
+    return verb
+
+
+async def read_body(request: web.BaseRequest) -> bytes:
+    """The body. Raises 413."""
+    length = request.content_length
+    if length is not None and length > BODY_LIMIT:
+        raise _too_large(length)
+    body = await request.read()
+    if len(body) > BODY_LIMIT:
+        raise _too_large(len(body))
+    return body
+
+
+def _too_large(length: int) -> statuses.StatusError:
+    message = f"Request entity too large: limit is {BODY_LIMIT}, got {length}"
+    return statuses.StatusError(413, "RequestEntityTooLarge", message)
+
+
+async def read_object(request: web.BaseRequest) -> Any:
+    """The body as a document. Raises 400, 413, 415."""
+    kind = request.content_type
+    if kind not in {"application/json", "application/yaml", "application/octet-stream", "text/yaml"}:
+        accepted = "application/json, application/yaml"
+        text = f"the body of the request was in an unknown format - accepted media types include: {accepted} (got {kind})"
+        raise statuses.unsupported_media_type(text)
+    body = await read_body(request)
+    if not body:
+        return {}
+    return parse(body)
+
+
+def parse(body: bytes) -> Any:
+    """A document. Raises 400."""
+    try:
+        return read_document(body)
+    except DocumentError as fault:
+        raise statuses.bad_request(f"the object provided is unrecognized (must be of type JSON or YAML): {fault}") from fault
+
+
+def write_options(request: web.BaseRequest) -> JSON:
+    """dryRun, fieldManager, fieldValidation, force of the query. Raises 422 for values they do not take."""
+    query = request.query
+    dry = query.getall("dryRun", [])
+    if dry and dry != ["All"]:
+        raise statuses.StatusError(422, "Invalid", f'dryRun: Unsupported value: "{dry[0]}": supported values: "All"')
+    validation = query.get("fieldValidation", "") or "Warn"
+    if validation not in {"Ignore", "Warn", "Strict"}:
+        text = f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"'
+        raise statuses.StatusError(422, "Invalid", text)
+    manager = query.get("fieldManager") or request.headers.get("User-Agent", "").partition("/")[0] or "unknown"
+    return {"dry_run": bool(dry), "manager": manager[:128], "validation": validation, "named_manager": bool(query.get("fieldManager"))}
+
+
+def whole_number(request: web.BaseRequest, key: str) -> int:
+    """A non-negative number of the query, 0 when absent. Raises 400."""
+    text = request.query.get(key, "")
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise statuses.bad_request(f'{key}: Invalid value: "{text}": must be a non-negative integer')
+    return int(text)

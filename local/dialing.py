@@ -1,0 +1,158 @@
+"""The call to one webhook: an AdmissionReview over HTTPS, its certificate verified against the caBundle, its answer taken apart.
+
+WebhookCallError      the webhook could not be asked or did not answer properly: failurePolicy decides
+"""
+
+import asyncio
+import base64
+import binascii
+import ssl
+import uuid
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from local.hooks import Hook
+from local.operation import Operation
+from local.statuses import LocalError
+from local.wire import JSON, decode, encode
+
+
+class WebhookCallError(LocalError):
+    """The webhook could not be asked."""
+
+
+ANSWER_LIMIT = 8 << 20
+
+
+class Dialer:
+    """Keeps connections to webhooks open, one TLS context per caBundle and server name."""
+
+    def __init__(self) -> None:
+        self.services: dict[tuple[str, str], tuple[str, int]] = {}
+        self._contexts: dict[tuple[str, str], ssl.SSLContext] = {}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _context(self, bundle: str, name: str) -> ssl.SSLContext:
+        context = self._contexts.get((bundle, name))
+        if context is None:
+            context = ssl.create_default_context()
+            if bundle:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                context.load_verify_locations(cadata=base64.b64decode(bundle).decode())
+            if len(self._contexts) > 64:
+                self._contexts.clear()  # a rotating caBundle must not keep every old context
+            self._contexts[bundle, name] = context
+        return context
+
+    def _target(self, hook: Hook) -> tuple[str, str]:
+        """URL to dial and the server name to verify."""
+        config = hook.spec.get("clientConfig") or {}
+        if config.get("url"):
+            url = str(config["url"])
+            return url, urlsplit(url).hostname or ""
+        service = config.get("service") or {}
+        where = (service.get("namespace", ""), service.get("name", ""))
+        address = self.services.get(where)
+        if address is None:
+            raise WebhookCallError(
+                f'Post "https://{where[1]}.{where[0]}.svc:{service.get("port", 443)}": service "{where[1]}" has no endpoints'
+            )
+        path = "/" + str(service.get("path", "")).lstrip("/")
+        return f"https://{address[0]}:{address[1]}{path}", f"{where[1]}.{where[0]}.svc"
+
+    async def call(self, hook: Hook, op: Operation, obj: JSON | None, old: JSON | None) -> JSON:
+        """The `response` of the review. Raises WebhookCallError."""
+        url, server_name = self._target(hook)
+        seconds = int(hook.spec.get("timeoutSeconds", 10))
+        full = f"{url}{'&' if '?' in url else '?'}timeout={seconds}s"
+        uid = str(uuid.uuid4())
+        version = next((v for v in hook.spec.get("admissionReviewVersions") or ("v1",) if v in {"v1", "v1beta1"}), "v1")
+        body = encode(
+            {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": request_of(uid, hook, op, obj, old)}
+        )
+        if self._session is None:
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=90), auto_decompress=True)
+        headers = {"Content-Type": "application/json", "Accept": "application/json, */*", "User-Agent": "kube-apiserver-admission"}
+        try:
+            context = self._context(str((hook.spec.get("clientConfig") or {}).get("caBundle") or ""), server_name)
+            async with (
+                asyncio.timeout(seconds),
+                self._session.post(full, data=body, headers=headers, ssl=context, server_hostname=server_name) as answer,
+            ):
+                raw = await answer.content.read(ANSWER_LIMIT + 1) if answer.content_length is None else await answer.read()
+                if answer.content_length is None:
+                    while not answer.content.at_eof():
+                        raw += await answer.content.readany()
+                if answer.status != 200:
+                    raise WebhookCallError(
+                        f"the server responded with the status code {answer.status}: {raw[:200].decode(errors='replace').strip()}"
+                    )
+        except TimeoutError as fault:
+            raise WebhookCallError(f'failed to call webhook: Post "{full}": context deadline exceeded') from fault
+        except (aiohttp.ClientError, ssl.SSLError, OSError, binascii.Error, UnicodeDecodeError) as fault:
+            raise WebhookCallError(f'failed to call webhook: Post "{full}": {fault}') from fault
+        return response_of(raw, uid, version, mutating=hook.mutating)
+
+
+def request_of(uid: str, hook: Hook, op: Operation, obj: JSON | None, old: JSON | None) -> JSON:
+    """`AdmissionReview.request`."""
+    served, sent = op.served, hook.sent_as
+    out: JSON = {
+        "uid": uid,
+        "kind": {"group": sent.group, "version": sent.version, "kind": sent.kind},
+        "resource": {"group": sent.group, "version": sent.version, "resource": sent.plural},
+        "requestKind": {"group": served.group, "version": served.version, "kind": served.kind},
+        "requestResource": {"group": served.group, "version": served.version, "resource": served.plural},
+    }
+    if op.subresource:
+        out["subResource"] = out["requestSubResource"] = op.subresource
+    if op.name:
+        out["name"] = op.name
+    if served.namespaced:
+        out["namespace"] = op.namespace
+    elif served.kind == "Namespace" and not served.group:
+        out["namespace"] = op.name
+    out["operation"] = op.kind
+    out["userInfo"] = op.caller.to_json()
+    out["object"] = _sent(obj, sent.api_version)
+    out["oldObject"] = _sent(old, sent.api_version)
+    out["dryRun"] = op.dry_run
+    out["options"] = op.options_object()
+    return out
+
+
+def _sent(obj: JSON | None, api_version: str) -> JSON | None:
+    if obj is None:
+        return None
+    return obj if obj.get("apiVersion") == api_version else {**obj, "apiVersion": api_version}
+
+
+def response_of(raw: bytes, uid: str, version: str, *, mutating: bool) -> JSON:
+    """The answer's `response`, checked as the API server checks it. Raises WebhookCallError."""
+    try:
+        review = decode(raw)
+    except ValueError as fault:
+        raise WebhookCallError(f"failed to call webhook: couldn't get version/kind; json parse error: {fault}") from fault
+    if not isinstance(review, dict) or review.get("kind") != "AdmissionReview" or review.get("apiVersion") != f"admission.k8s.io/{version}":
+        got = f"{review.get('apiVersion')}, Kind={review.get('kind')}" if isinstance(review, dict) else "no object"
+        raise WebhookCallError(
+            f"received invalid webhook response: expected webhook response of admission.k8s.io/{version}, Kind=AdmissionReview, got {got}"
+        )
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise WebhookCallError("received invalid webhook response: webhook response was absent")
+    if version == "v1" and response.get("uid") != uid:
+        raise WebhookCallError(f'received invalid webhook response: expected response.uid="{uid}", got "{response.get("uid", "")}"')
+    if response.get("patch"):
+        if not mutating:
+            raise WebhookCallError("received invalid webhook response: validating webhook may not return response.patch")
+        if version == "v1" and response.get("patchType") != "JSONPatch":
+            raise WebhookCallError(f'received invalid webhook response: invalid response.patchType of "{response.get("patchType", "")}"')
+    return response

@@ -1,0 +1,107 @@
+"""Delete: preconditions, finalizers, a Pod's grace period, and namespaces that have to empty first."""
+
+from datetime import timedelta
+
+from api.clock import Clock, format_time
+from local import statuses
+from local.admission import Admission
+from local.kinds import NAMESPACES
+from local.operation import DELETE, Operation
+from local.store import Entry, Store
+from local.wire import JSON, copy
+from local.writes import Writer
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+
+
+class Remover:
+    """Deletes objects, or marks them where something holds them."""
+
+    def __init__(self, store: Store, admission: Admission, clock: Clock, writer: Writer) -> None:
+        self._store = store
+        self._admission = admission
+        self._clock = clock
+        self._writer = writer
+
+    async def delete(self, op: Operation, options: JSON) -> tuple[JSON, bool]:
+        """The object as it now is, and whether it is gone. Raises 404, 409, or a webhook's refusal."""
+        op.kind = DELETE
+        op.options = {key: value for key, value in options.items() if key not in {"apiVersion", "kind"}}
+        entry = self._entry(op)
+        self._check_preconditions(op, entry, options.get("preconditions") or {})
+        old = entry.object()
+        old["apiVersion"] = op.served.api_version
+        await self._admission.mutate(op, None, old, lambda patched: patched)
+        await self._admission.validate(op, None, old)
+        entry = self._entry(op)
+        self._check_preconditions(op, entry, options.get("preconditions") or {})
+        obj = copy(old) if entry.rv == int(old["metadata"]["resourceVersion"]) else entry.object()
+        obj["apiVersion"] = op.served.api_version
+        return self._remove(op, obj, options)
+
+    def _entry(self, op: Operation) -> Entry:
+        entry = self._store.get(op.served.table, op.key)
+        if entry is None:
+            raise statuses.not_found(op.served.plural, op.served.group, op.name)
+        return entry
+
+    def _check_preconditions(self, op: Operation, entry: Entry, wanted: JSON) -> None:
+        for what, key, have in (("UID", "uid", entry.uid), ("ResourceVersion", "resourceVersion", str(entry.rv))):
+            if wanted.get(key) and wanted[key] != have:
+                why = f"Precondition failed: {what} in precondition: {wanted[key]}, {what} in object meta: {have}"
+                raise statuses.conflict(op.served.plural, op.served.group, op.name, why)
+
+    def _remove(self, op: Operation, obj: JSON, options: JSON) -> tuple[JSON, bool]:
+        meta = obj["metadata"]
+        finalizers = self._finalizers(meta, options)
+        grace = self._grace(obj, options)
+        holds = bool(finalizers) or grace > 0 or self._holds_content(op)
+        if not holds:
+            if not op.dry_run:
+                self._writer.discard(op, obj)
+            return obj, True
+        before = copy(obj)
+        if finalizers:
+            meta["finalizers"] = finalizers
+        shorter = meta.get("deletionTimestamp") and grace < meta.get("deletionGracePeriodSeconds", 0)
+        if not meta.get("deletionTimestamp") or shorter:
+            meta["deletionTimestamp"] = format_time(self._clock.now() + timedelta(seconds=grace))
+            meta["deletionGracePeriodSeconds"] = grace
+            if meta.get("generation"):
+                meta["generation"] += 1
+        if op.served.table == NAMESPACES.table:
+            obj.setdefault("status", {})["phase"] = "Terminating"
+        if obj != before and not op.dry_run:
+            stored = {**obj, "apiVersion": op.served.stored_api_version}
+            self._store.put(op.served.table, op.key, stored, op.served.selectable)
+            obj["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
+        return obj, False
+
+    def _finalizers(self, meta: JSON, options: JSON) -> list[str]:
+        out: list[str] = [name for name in meta.get("finalizers") or () if name not in {FOREGROUND, ORPHAN}]
+        policy = options.get("propagationPolicy")
+        if policy is None and meta.get("deletionTimestamp"):
+            return list(meta.get("finalizers") or ())
+        owns = bool(self._store.owned.get(meta["uid"]))
+        if policy == "Foreground" and owns:
+            out.append(FOREGROUND)
+        elif owns and (policy == "Orphan" or options.get("orphanDependents") is True):
+            out.append(ORPHAN)
+        return out
+
+    @staticmethod
+    def _grace(obj: JSON, options: JSON) -> int:
+        """Seconds; only a Pod that runs somewhere has any."""
+        if obj.get("kind") != "Pod" or obj.get("apiVersion") != "v1":
+            return 0
+        spec = obj.get("spec") or {}
+        phase = (obj.get("status") or {}).get("phase")
+        if not spec.get("nodeName") or phase in {"Succeeded", "Failed"}:
+            return 0
+        asked = options.get("gracePeriodSeconds")
+        return int(spec.get("terminationGracePeriodSeconds", 30) if asked is None else asked)
+
+    def _holds_content(self, op: Operation) -> bool:
+        return op.served.table == NAMESPACES.table and any(
+            table.keys(op.name) for name, table in self._store.tables.items() if name != NAMESPACES.table
+        )

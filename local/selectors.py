@@ -1,0 +1,121 @@
+"""Label and field selectors, from the query string and from the LabelSelector kind, compiled to a test of a stored entry."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from local import statuses
+from local.kinds import Served
+from local.store import Entry, Matches
+from local.wire import JSON
+
+Test = Callable[[Mapping[str, str]], bool]
+
+_TERM = re.compile(r"\s*(?:(?P<bang>!)\s*)?(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)\s*(?P<rest>.*)$", re.DOTALL)
+_SET = re.compile(r"(?P<op>in|notin)\s*\((?P<values>[^()]*)\)\s*$")
+_EQUALS = re.compile(r"(?P<op>==|=|!=|>|<)\s*(?P<value>[-A-Za-z0-9_.]*)\s*$")
+
+
+def split_terms(text: str) -> list[str]:
+    """Comma-separated terms; commas inside parentheses do not count."""
+    out, depth, start = [], 0, 0
+    for position, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 0:
+            out.append(text[start:position])
+            start = position + 1
+    out.append(text[start:])
+    return [term for term in (part.strip() for part in out) if term]
+
+
+def parse_labels(text: str) -> list[Test]:
+    """The tests of a label selector. Raises 400."""
+    return [_label_term(term) for term in split_terms(text)]
+
+
+def _label_term(term: str) -> Test:
+    found = _TERM.match(term)
+    if found is None:
+        raise statuses.bad_request(f"unable to parse requirement: found '{term}', expected: identifier")
+    key, rest = found["key"], found["rest"].strip()
+    if not rest:
+        return (lambda labels: key not in labels) if found["bang"] else (lambda labels: key in labels)
+    if found["bang"]:
+        raise statuses.bad_request(f"unable to parse requirement: found '{rest}', expected: ',' or 'end of string'")
+    group = _SET.match(rest)
+    if group is not None:
+        values = {value.strip() for value in group["values"].split(",")}
+        if group["op"] == "in":
+            return lambda labels: labels.get(key) in values
+        return lambda labels: labels.get(key) not in values
+    equals = _EQUALS.match(rest)
+    if equals is None:
+        raise statuses.bad_request(f"unable to parse requirement: found '{rest}', expected: in, notin, =, ==, !=, gt, lt")
+    return _compare(key, equals["op"], equals["value"])
+
+
+def _compare(key: str, op: str, value: str) -> Test:
+    if op in {"=", "=="}:
+        return lambda labels: labels.get(key) == value
+    if op == "!=":
+        return lambda labels: labels.get(key) != value
+    if not value.lstrip("-").isdigit():
+        raise statuses.bad_request(f"for 'Gt', 'Lt' operators, the value must be an integer: {value}")
+    bound = int(value)
+
+    def compare(labels: Mapping[str, str]) -> bool:
+        present = labels.get(key, "")
+        return present.lstrip("-").isdigit() and (int(present) > bound if op == ">" else int(present) < bound)
+
+    return compare
+
+
+def label_selector_matches(selector: JSON | None, labels: Mapping[str, str]) -> bool:
+    """Whether a LabelSelector object selects the labels; an empty or absent one selects everything."""
+    if not selector:
+        return True
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_expression(term, labels) for term in selector.get("matchExpressions") or ())
+
+
+def _expression(term: JSON, labels: Mapping[str, str]) -> bool:
+    key, values = term.get("key", ""), term.get("values") or ()
+    match term.get("operator"):
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+    return False
+
+
+def parse_fields(text: str, served: Served) -> list[Callable[[Entry], bool]]:
+    """The tests of a field selector. Raises 400 for a field that the resource does not select by."""
+    return [_field_term(term, served) for term in split_terms(text)]
+
+
+def _field_term(term: str, served: Served) -> Callable[[Entry], bool]:
+    path, op, value = re.split(r"(==|!=|=)", term, maxsplit=1) if "=" in term else (term, "", "")
+    if not op:
+        raise statuses.bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
+    wanted = op != "!="
+    path, value = path.strip(), value.strip()
+    if path == "metadata.name":
+        return lambda entry: (entry.key[1] == value) is wanted
+    if path == "metadata.namespace":
+        return lambda entry: (entry.key[0] == value) is wanted
+    if path not in served.selectable:
+        raise statuses.bad_request(f"field label not supported: {path}")
+    return lambda entry: (entry.fields.get(path, "") == value) is wanted
+
+
+def compile_selectors(served: Served, labels: str, fields: str) -> Matches | None:
+    """One test for both selectors, None when neither narrows."""
+    label_tests = parse_labels(labels)
+    field_tests = parse_fields(fields, served)
+    if not label_tests and not field_tests:
+        return None
+    return lambda entry: all(test(entry.labels) for test in label_tests) and all(test(entry) for test in field_tests)

@@ -1,0 +1,44 @@
+"""The seam to the schema engine: what happens to a custom resource's JSON between the wire and the store."""
+
+from typing import Any
+
+from api import schema as engine
+from local.kinds import Served
+from local.statuses import Cause
+from local.wire import JSON
+
+
+def complete(served: Served, obj: JSON) -> JSON:
+    """The object pruned and with its defaults; a kind without a schema keeps what it has."""
+    if served.schema is None:
+        return obj
+    out: JSON = engine.default(served.schema, engine.prune(served.schema, obj))
+    return out
+
+
+def faults(served: Served, obj: JSON, old: JSON | None) -> list[Cause]:
+    """Every field error, CEL rules last."""
+    if served.schema is None:
+        return []
+    return [Cause(error.field, error.type, error.message) for error in engine.validate(served.schema, obj, old)]
+
+
+def unknown_fields(served: Served, obj: JSON) -> list[str]:
+    """Paths that pruning would drop, as strict decoding names them."""
+    if served.schema is None:
+        return []
+    return list(_dropped(obj, engine.prune(served.schema, obj), ""))
+
+
+def _dropped(before: Any, after: Any, path: str) -> list[str]:
+    if before is after:
+        return []
+    out: list[str] = []
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key, value in before.items():
+            below = f"{path}.{key}" if path else key
+            out += _dropped(value, after[key], below) if key in after else [below]
+    elif isinstance(before, list) and isinstance(after, list):
+        for index, (left, right) in enumerate(zip(before, after, strict=True)):
+            out += _dropped(left, right, f"{path}[{index}]")
+    return out
