@@ -22,6 +22,8 @@ from app.page import Row, render
 from webhooks.lane import Application, ReviewLane
 from webhooks.server import ReviewServer
 
+BACKLOG = 2048
+
 Rows = Callable[[], Iterable[Row]]
 
 
@@ -76,6 +78,7 @@ class Listener:
                 # `::` serves IPv4 as well: one setting for both kinds of cluster.
                 bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             bound.bind((self.host, self.port))
+            bound.listen(BACKLOG)  # at once: two services on one port are told apart here, not at their first connection
             bound.setblocking(False)
         except OSError as error:
             bound.close()
@@ -121,7 +124,7 @@ class HttpServer:
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            backlog=2048,
+            backlog=BACKLOG,
             timeout_keep_alive=keep_alive,
             timeout_graceful_shutdown=max(1, round(drain)),
             ssl_context_factory=(lambda _config, _default: tls) if tls is not None else None,
@@ -145,7 +148,14 @@ class HttpServer:
 
     async def run(self) -> None:
         """Serve until stopped."""
-        await self._server.serve(sockets=[self._socket])
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def close(self) -> None:
+        """Give the address back without having served."""
+        self._socket.close()
 
 
 def _typed(app: Application) -> Any:
