@@ -130,6 +130,7 @@ class Cache:
         self._pods = Index()  # deployment key -> Pod keys
         self._pod_deployment: dict[str, Key] = {}  # Pod UID -> deployment key
         self._workloads = Index()  # Pod UID -> Workload keys
+        self._workload_uids: dict[str, Key] = {}  # Workload UID -> its key
         self._children: dict[KindName, Index] = {KindName.SERVICE: Index(), KindName.ROUTER: Index()}
         self._referrers = Index()  # (kind, namespace, name) -> deployment keys
         self._bindings_of_pool = Index()  # pool name -> Binding keys
@@ -200,6 +201,10 @@ class Cache:
         before = _pod_owners(old) if old else set()
         after = _pod_owners(new) if new else set()
         key = key_of((new or old).metadata)  # type: ignore[union-attr]  # one of the two is there
+        if old is not None:
+            self._workload_uids.pop(old.metadata.uid, None)
+        if new is not None:
+            self._workload_uids[new.metadata.uid] = key
         for uid in before - after:
             self._workloads.discard(uid, key)
         for uid in after - before:
@@ -221,11 +226,13 @@ class Cache:
         """Every Pod that carries the deployment's instance label, router Pods among them, by name."""
         return self._children_of(KindName.POD, self._pods.get(key))
 
-    def workloads(self, pods: Iterable[Pod]) -> list[Workload]:
-        """The Workloads that name one of these Pods as an owner, by name."""
+    def workloads(self, pods: Iterable[Pod], uid: str = "") -> list[Workload]:
+        """The Workloads that name one of these Pods as an owner, and the one of that UID, whose Pods may be gone; by name."""
         if KindName.WORKLOAD not in self.stores:
             return []
         wanted = {key for pod in pods for key in self._workloads.get(pod.metadata.uid)}
+        if uid in self._workload_uids:
+            wanted.add(self._workload_uids[uid])
         return self._children_of(KindName.WORKLOAD, wanted)
 
     def services(self, key: Key) -> list[Service]:

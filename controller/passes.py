@@ -33,6 +33,8 @@ def take_snapshot(
     deployment = cached.deployment
     spec = deployment.spec
     labelled = cache.pods(key)
+    previous = decode_status(deployment.status)
+    retiring = previous.retirement.target_workload_uid if previous is not None and previous.retirement is not None else ""
     binding = cache.find(KindName.BINDING, key.namespace, spec.kv_cache.pool_ref.name) if spec.kv_cache else None
     types = {role.instance_type for role in spec.roles} | {
         role.elastic_ep.head_instance_type or "" for role in spec.roles if role.elastic_ep is not None
@@ -43,7 +45,7 @@ def take_snapshot(
         spec_json=cached.spec_json,
         now=now,
         pods=tuple(pod for pod in labelled if keys.ROUTER not in pod.metadata.labels),
-        workloads=tuple(cache.workloads(labelled)),
+        workloads=tuple(cache.workloads(labelled, retiring)),
         router_deployment=next((router for router in cache.routers(key) if router.metadata.name == router_name), None),
         router_pods=tuple(pod for pod in labelled if keys.ROUTER in pod.metadata.labels),
         services=tuple(cache.services(key)),
@@ -54,7 +56,7 @@ def take_snapshot(
         scaler=next(iter(cache.scalers(key)), None),
         observations=observations,
         membership=membership,
-        previous=decode_status(deployment.status),
+        previous=previous,
         settings=settings,
     )
 

@@ -6,7 +6,7 @@ cache then has, never replayed. A defect in the judgement concerns one deploymen
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import structlog
@@ -21,8 +21,9 @@ from controller.observers.board import Board
 from controller.passes import next_pass, take_snapshot
 from controller.queue import WorkQueue
 from controller.settings import ControllerSettings
-from controller.snapshot import Snapshot
-from controller.status.judge import judge
+from controller.snapshot import Membership, Snapshot
+from controller.status.acts import Act, acts_of
+from controller.status.judge import Assessment, assess
 from controller.transitions import Sighting, pod_notices, sight, status_notices
 from controller.writer import FORGET_AFTER, Writer
 from kube.errors import Conflict, KubeError, NotFound
@@ -34,10 +35,18 @@ log = structlog.get_logger("controller.runner")
 
 
 class Acting(Protocol):
-    """Performs what a persisted retirement asks for."""
+    """Performs what a stored status asks for."""
 
-    async def act(self, key: Key, snapshot: Snapshot, status: Status) -> None:
-        """Do what is due. Raises the kube error tree."""
+    async def perform(self, key: Key, snapshot: Snapshot, acts: Sequence[Act]) -> None:
+        """Do the acts in their order. Raises the kube error tree."""
+        ...
+
+
+class Proving(Protocol):
+    """Reads a deployment's Pods past the cache."""
+
+    async def membership(self, key: Key) -> Membership:
+        """An uncached list. Raises the kube error tree."""
         ...
 
 
@@ -57,6 +66,7 @@ class Runner:
         readable: Callable[[], bool],
         may_write: Callable[[], bool],
         acting: Acting | None = None,
+        proving: Proving,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -68,6 +78,7 @@ class Runner:
         self._readable = readable
         self._may_write = may_write
         self._acting = acting
+        self._proving = proving
         self._sightings: dict[Key, dict[str, Sighting]] = {}
 
     async def work(self) -> None:
@@ -129,30 +140,41 @@ class Runner:
             metrics.HELD.labels("own-write").inc()
             self._queue.add_after(key, FORGET_AFTER)  # the watch brings it sooner
             return
-        snapshot = self._snapshot(key, cached)
-        status = judge(snapshot)
+        assessment = await self._assess(key, cached)
+        snapshot, status = assessment.ground.snapshot, assessment.status
         if not self._may_write():
             metrics.HELD.labels("not-leading").inc()
             return
         wrote = await self._writer.write(key, cached, status)
         self._tell(key, snapshot, status, wrote=wrote)
         if self._acting is not None and not wrote:
-            await self._acting.act(key, snapshot, status)
+            await self._acting.perform(key, snapshot, acts_of(assessment))
         again = next_pass(status, snapshot.now)
         if again is not None:
             self._queue.add_after(key, again)
 
-    def _snapshot(self, key: Key, cached: CachedDeployment) -> Snapshot:
+    async def _assess(self, key: Key, cached: CachedDeployment) -> Assessment:
+        """The verdict over the cache; where a lost observation would end a qualification, over an uncached membership too.
+
+        Only a fresh read can prove that the members are unchanged, and only then is it worth a request.
+        """
         facts = self._board.read(key, cached.metadata.uid)
-        return take_snapshot(
-            self._cache,
-            key,
-            cached,
-            now=self._clock.now(),
-            settings=self._settings.status,
-            observations=facts.observations() if facts else None,
-            membership=facts.membership if facts else None,
-        )
+
+        def take(membership: Membership) -> Snapshot:
+            return take_snapshot(
+                self._cache,
+                key,
+                cached,
+                now=self._clock.now(),
+                settings=self._settings.status,
+                observations=facts.observations() if facts else None,
+                membership=membership,
+            )
+
+        assessment = assess(take(Membership(complete=False)))
+        if retention_in_question(assessment.ground.snapshot.previous, assessment.status):
+            assessment = assess(take(await self._proving.membership(key)))
+        return assessment
 
     def _tell(self, key: Key, snapshot: Snapshot, status: Status, *, wrote: bool) -> None:
         seen = sight(pod for pod in snapshot.pods if _owned(pod.metadata.controller, snapshot.deployment.metadata.uid))
@@ -167,6 +189,16 @@ class Runner:
         self._writer.forget(key)
         self._board.forget(key)
         self._sightings.pop(key, None)
+
+
+def retention_in_question(old: Status | None, new: Status) -> bool:
+    """Whether a group that was Eligible is held by something that cannot be told, with its members unchanged."""
+    if old is None:
+        return False
+    eligible = {(r.name, g.ordinal, g.generation) for r in old.roles for g in r.groups if g.state == "Eligible"}
+    return any(
+        (r.name, g.ordinal, g.generation) in eligible and g.state in ("Unknown", "AwaitingObservation") for r in new.roles for g in r.groups
+    )
 
 
 def _owned(controller: object, uid: str) -> bool:

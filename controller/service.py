@@ -17,6 +17,7 @@ from controller.definitions import DefinitionWatch
 from controller.election import Election
 from controller.events import EventRecorder
 from controller.kinds import KindName, kinds
+from controller.membership import MembershipReader
 from controller.observers.board import Board
 from controller.observers.service import ObserverService
 from controller.queue import WorkQueue
@@ -65,9 +66,10 @@ class Controller:
             settings=settings,
             readable=self._readable,
             may_write=lambda: self.election.may_write,
-            acting=RetirementActs(client, clock) if settings.status.act == "retire" else None,
+            acting=RetirementActs(client) if settings.status.act == "retire" else None,
+            proving=MembershipReader(client),
         )
-        self.observers = ObserverService(client, self.cache, self.board, settings.observers, clock, on_news=self.queue.add)
+        self.observers = ObserverService(self.cache, self.board, settings.observers, clock, on_news=self.queue.add)
         metrics.MAX_CONCURRENT.labels(metrics.CONTROLLER).set(settings.workers)
 
     # --------------------------------------------------------------------------------------------------------- running

@@ -16,6 +16,7 @@ from api.objects import Pod
 from controller.observers.exposition import Samples, samples
 from controller.observers.net import MIB, Dialer, ObservationError
 from controller.snapshot import CacheOperations, DrainRead
+from engines.facade import read_argv
 
 METRICS_PATH: Final = "/metrics"
 ANSWER_SECONDS: Final = 2.0
@@ -88,11 +89,29 @@ async def cache_operations(dialer: Dialer, engine: str, pod: Pod) -> CacheOperat
     return CacheOperations(pod_uid=pod.metadata.uid, succeeded=succeeded, failed=failed)
 
 
+def refused(engine: str, pod: Pod) -> str:
+    """Why the member's gauges cannot tell when it is idle; empty where they can.
+
+    Half of a prefill/decode pair holds requests that its own gauges do not count. SGLang's own flag says so too, whatever the label is.
+    """
+    if pod.metadata.labels.get(keys.ROLE_KIND) in ("prefill", "decode") or (engine == "SGLang" and _disaggregated(pod)):
+        return "a replica of that kind cannot be read"
+    return "" if engine in DRAIN_GAUGES else f"engine {engine} has no list of gauges"
+
+
+def _disaggregated(pod: Pod) -> bool:
+    main = pod.main
+    if main is None:
+        return False
+    tokens = (*main.command, *main.args)
+    first = next((at for at, token in enumerate(tokens) if token.startswith("--")), len(tokens))
+    mode = read_argv("SGLang", None, tokens[first:]).option("disaggregation_mode")
+    return mode is not None and mode.value in ("prefill", "decode")
+
+
 async def drain_read(dialer: Dialer, engine: str, pod: Pod, clock: Clock) -> DrainRead:
-    """One reading of the request gauges; an error is a reading too. The caller refuses what cannot be read at all."""
-    gauges = DRAIN_GAUGES.get(engine)
-    if gauges is None:
-        return DrainRead(at=format_time(clock.now()), outcome="Refused", detail=f"engine {engine} has no list of gauges")
+    """One reading of the request gauges of a member that is not `refused`; an error is a reading too."""
+    gauges = DRAIN_GAUGES[engine]
     try:
         found = await read_metrics(dialer, pod, frozenset(gauges))
         busy = _busy(found, gauges)

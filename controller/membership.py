@@ -1,0 +1,33 @@
+"""A deployment's Pods read past the cache: what alone can prove that a group's members are still the ones that qualified."""
+
+from contextlib import aclosing
+
+import msgspec
+
+from api import keys
+from api.objects import Pod
+from controller.cache import Key
+from controller.snapshot import Membership
+from kube.client import Client
+from kube.resources import PODS
+
+_POD = msgspec.json.Decoder(Pod)
+
+
+class MembershipReader:
+    """Lists the Pods of one deployment by its labels."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def membership(self, key: Key) -> Membership:
+        """The Pods as the API server has them now. Raises the kube error tree: a failed read proves nothing and disproves nothing."""
+        selector = f"{keys.NAME}={keys.NAME_VALUE},{keys.INSTANCE}={key.name}"
+        pods: list[Pod] = []
+        pages = self._client.pages(PODS, key.namespace, label_selector=selector)
+        async with aclosing(pages):
+            async for page in pages:
+                if page.number == 0:
+                    pods = []
+                pods.extend(_POD.decode(raw) for raw in page.items)
+        return Membership(pods=tuple(pods))

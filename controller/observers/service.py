@@ -1,0 +1,284 @@
+"""Who is asked, when, and what of it is news.
+
+One round at a time looks over the cached deployments and starts what is due; a deployment is never asked twice at once. Router views are
+collected between two sightings of the members and the routers: when those changed meanwhile, the views say nothing. Only a fact that
+differs from the last one, its moment apart, asks for a pass: a quiet fleet judges nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from api import keys
+from api.clock import Clock, format_time
+from api.objects import Pod, condition
+from api.status import decode_status
+from controller import metrics
+from controller.cache import Cache, Key
+from controller.kinds import CachedDeployment
+from controller.observers.board import Board
+from controller.observers.engine import cache_operations, drain_read, refused
+from controller.observers.forward import REPLICA_SECONDS, forward
+from controller.observers.net import Dialer, ObservationError
+from controller.observers.routerviews import COLLECTION_SECONDS, router_view
+from controller.settings import ObserverSettings
+from controller.snapshot import CacheOperations, Drain, DrainRead, Forward, RouterView
+from controller.status.eligibility import VERIFIED_VERSIONS
+from controller.waiting import within
+
+ROUND: Final = 1.0
+KEPT_READS: Final = 2
+TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+
+log = structlog.get_logger("controller.observers")
+
+
+class ObserverService:
+    """`on_news` gets the key of a deployment about which something new is known."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        board: Board,
+        settings: ObserverSettings,
+        clock: Clock,
+        *,
+        on_news: Callable[[Key], None],
+        dialer: Dialer | None = None,
+    ) -> None:
+        self._cache = cache
+        self._board = board
+        self._settings = settings
+        self._clock = clock
+        self._on_news = on_news
+        self._dialer = dialer
+        self._due: dict[tuple[Key, str], float] = {}
+        self._busy: set[tuple[Key, str]] = set()
+        self._restarts: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        self._due.clear()
+        self._busy.clear()
+        dialer = self._dialer or Dialer(
+            self._clock, concurrency=self._settings.concurrency, allow_local=self._settings.allow_local_addresses
+        )
+        async with dialer, asyncio.TaskGroup() as group:
+            while True:
+                for key, what, period in self._wanted():
+                    self._start(group, dialer, key, what, period)
+                await self._clock.sleep(ROUND)
+
+    def _wanted(self) -> Iterable[tuple[Key, str, float]]:
+        """What each deployment needs to have observed."""
+        settings = self._settings
+        present = self._cache.deployments()
+        for key in present:
+            cached = self._cache.deployment(key)
+            if cached is None or cached.metadata.deleting:
+                continue
+            spec = cached.deployment.spec
+            if spec.router is not None:
+                yield key, "router", settings.router_period
+            if spec.kv_cache is not None:
+                yield key, "cache", settings.cache_period
+            if any(role.size > 1 for role in spec.roles) and spec.engine.version in VERIFIED_VERSIONS.get(spec.engine.name, ()):
+                yield key, "forward", settings.forward_period
+            if draining(cached):
+                yield key, "drain", settings.drain_period
+        if len(self._due) > 4 * len(present) + 64:
+            known = set(present)
+            self._due = {slot: due for slot, due in self._due.items() if slot[0] in known}
+
+    def _start(self, group: asyncio.TaskGroup, dialer: Dialer, key: Key, what: str, period: float) -> None:
+        slot = (key, what)
+        now = self._clock.monotonic()
+        if slot in self._busy or self._due.get(slot, now) > now:
+            return
+        self._due[slot] = now + period
+        self._busy.add(slot)
+        group.create_task(self._observe(dialer, slot), name=f"observe {what}")
+
+    async def _observe(self, dialer: Dialer, slot: tuple[Key, str]) -> None:
+        key, what = slot
+        try:
+            cached = self._cache.deployment(key)
+            if cached is not None:
+                collect = {"router": self._routers, "cache": self._operations, "forward": self._forward, "drain": self._drain}[what]
+                if await collect(dialer, key, cached):
+                    self._on_news(key)
+        finally:
+            self._busy.discard(slot)
+
+    # --------------------------------------------------------------------------------------------------------- observers
+
+    async def _routers(self, dialer: Dialer, key: Key, cached: CachedDeployment) -> bool:
+        spec = cached.deployment.spec.router
+        if spec is None:
+            return False
+        uid = cached.metadata.uid
+        before = self._scene(key, cached)
+        routers = [pod for pod in before if _is_router(pod) and not _ended(pod)]
+        members = by_address(pod for pod in before if not _is_router(pod) and _running(pod))
+        try:
+            views = await within(
+                self._clock,
+                COLLECTION_SECONDS,
+                _all(router_view(dialer, spec.name, pod, members, self._clock) for pod in routers),
+            )
+        except TimeoutError:
+            views = [RouterView(router_pod_uid=pod.metadata.uid, error="the collection took too long") for pod in routers]
+        if sameness(before) != sameness(self._scene(key, cached)):
+            error = "members or routers changed during the collection"
+            views = [msgspec.structs.replace(view, error=error, workers=()) for view in views]
+            self._due[key, "router"] = self._clock.monotonic()
+        for view in views:
+            metrics.OBSERVATIONS.labels("router", "error" if view.error else "answer").inc()
+        facts = self._board.read(key, uid)
+        fresh = tuple(sorted(views, key=lambda view: view.router_pod_uid))
+        news = [_timeless(view) for view in fresh] != [_timeless(view) for view in (facts.router_views if facts else ())]
+        self._board.amend(key, uid, router_views=fresh)
+        return news
+
+    async def _operations(self, dialer: Dialer, key: Key, cached: CachedDeployment) -> bool:
+        engine, uid = cached.deployment.spec.engine.name, cached.metadata.uid
+
+        async def ask(pod: Pod) -> CacheOperations | None:
+            try:
+                account = await cache_operations(dialer, engine, pod)
+            except ObservationError as error:
+                metrics.OBSERVATIONS.labels("cache", "error").inc()
+                log.debug("no account of store operations", pod=pod.metadata.name, error=str(error))
+                return None
+            metrics.OBSERVATIONS.labels("cache", "answer" if account else "silent").inc()
+            return account
+
+        found = await _all(ask(pod) for pod in self._scene(key, cached) if not _is_router(pod) and _ready(pod))
+        fresh = {account.pod_uid: account for account in found if account is not None}
+        facts = self._board.read(key, uid)
+        known = facts.cache_operations if facts else {}
+        self._board.amend(key, uid, cache_operations=fresh)
+        return {u: _verdict(a) for u, a in fresh.items()} != {u: _verdict(a) for u, a in known.items()}
+
+    async def _forward(self, dialer: Dialer, key: Key, cached: CachedDeployment) -> bool:
+        """Members of whole, ready Server replicas of several Pods, until each is bound once; a restarted Pod is another UID."""
+        deployment, uid = cached.deployment, cached.metadata.uid
+        pods = [pod for pod in self._scene(key, cached) if not _is_router(pod)]
+        multi = {role.name for role in deployment.spec.roles if role.size > 1 and role.effective_kind == "Server" and not role.command}
+        facts = self._board.read(key, uid)
+        known = {u: entry for u, entry in (facts.forward if facts else {}).items() if any(pod.metadata.uid == u for pod in pods)}
+        asked = [
+            pod
+            for pod in pods
+            if pod.metadata.labels.get(keys.COMPONENT) in multi
+            and _ready(pod)
+            and (pod.metadata.uid not in known or known[pod.metadata.uid].outcome != "Bound")
+        ]
+        answers = await _all(
+            forward(dialer, deployment.spec.engine.name, deployment.spec.model.name, pod, REPLICA_SECONDS) for pod in asked
+        )
+        fresh: dict[str, Forward] = {**known, **{answer.pod_uid: answer for answer in answers}}
+        for answer in answers:
+            metrics.OBSERVATIONS.labels("forward", answer.outcome.lower()).inc()
+        self._board.amend(key, uid, forward=fresh)
+        return fresh != (facts.forward if facts else {})
+
+    async def _drain(self, dialer: Dialer, key: Key, cached: CachedDeployment) -> bool:
+        targets = draining(cached)
+        engine, uid = cached.deployment.spec.engine.name, cached.metadata.uid
+        pods = [pod for pod in self._scene(key, cached) if pod.metadata.uid in targets]
+
+        async def ask(pod: Pod) -> tuple[str, DrainRead]:
+            reading = self._unreadable(engine, pod) or await drain_read(dialer, engine, pod, self._clock)
+            metrics.OBSERVATIONS.labels("drain", reading.outcome.lower()).inc()
+            return pod.metadata.uid, reading
+
+        facts = self._board.read(key, uid)
+        known = facts.drain if facts else {}
+        self._restarts = {u: count for u, count in self._restarts.items() if len(self._restarts) < 1024 or u in targets}
+        fresh: dict[str, Drain] = {}
+        for pod_uid, reading in await _all(ask(pod) for pod in pods):
+            reads = known[pod_uid].reads if pod_uid in known else ()
+            fresh[pod_uid] = Drain(pod_uid=pod_uid, reads=(*reads, reading)[-KEPT_READS:])
+        self._board.amend(key, uid, drain=fresh)
+        return True  # two idle reads in a row are news although they are alike
+
+    def _unreadable(self, engine: str, pod: Pod) -> DrainRead | None:
+        """A reading that says why the member is not asked: its kind cannot be read, or its counters began anew during the drain."""
+        at = format_time(self._clock.now())
+        if refusal := refused(engine, pod):
+            return DrainRead(at=at, outcome="Refused", detail=refusal)
+        restarts = sum(status.restart_count for status in pod.status.container_statuses if status.name == keys.MAIN_CONTAINER)
+        if self._restarts.setdefault(pod.metadata.uid, restarts) != restarts:
+            self._restarts[pod.metadata.uid] = restarts
+            return DrainRead(at=at, outcome="Error", detail="the engine's container restarted")
+        return None
+
+    def _scene(self, key: Key, cached: CachedDeployment) -> list[Pod]:
+        """The Pods that may be dialled: replica Pods of this very deployment, and its router's, departing ones included."""
+        uid = cached.metadata.uid
+        prefix = f"{key.name}-router-"
+        found = []
+        for pod in self._cache.pods(key):
+            owner = pod.metadata.controller
+            if owner is not None and (
+                owner.uid == uid or (_is_router(pod) and owner.kind == "ReplicaSet" and owner.name.startswith(prefix))
+            ):
+                found.append(pod)
+        return found
+
+
+def draining(cached: CachedDeployment) -> frozenset[str]:
+    """The UIDs whose drain has to be read now: those of a stored operation that drains."""
+    raw = bytes(cached.deployment.status)
+    if b'"Draining"' not in raw:
+        return frozenset()
+    status = decode_status(raw)
+    operation = status.retirement if status is not None else None
+    return frozenset(operation.target_member_uids) if operation is not None and operation.state == "Draining" else frozenset()
+
+
+def by_address(pods: Iterable[Pod]) -> dict[str, Pod]:
+    """Pods by address. An address that two claim names nobody."""
+    found: dict[str, Pod | None] = {}
+    for pod in pods:
+        if pod.status.pod_ip:
+            found[pod.status.pod_ip] = pod if pod.status.pod_ip not in found else None
+    return {address: pod for address, pod in found.items() if pod is not None}
+
+
+def sameness(pods: Iterable[Pod]) -> frozenset[tuple[Any, ...]]:
+    """What must not change while views are collected: who is there, who leaves, and under which address."""
+    return frozenset((pod.metadata.uid, pod.metadata.deleting, pod.status.pod_ip, pod.status.phase) for pod in pods)
+
+
+async def _all(waits: Iterable[Any]) -> list[Any]:
+    return list(await asyncio.gather(*waits))
+
+
+def _is_router(pod: Pod) -> bool:
+    return keys.ROUTER in pod.metadata.labels
+
+
+def _ended(pod: Pod) -> bool:
+    return pod.metadata.deleting or pod.status.phase in TERMINAL
+
+
+def _running(pod: Pod) -> bool:
+    return pod.status.phase == "Running" and not pod.metadata.deleting
+
+
+def _ready(pod: Pod) -> bool:
+    reported = condition(pod.status.conditions, "Ready")
+    return _running(pod) and reported is not None and reported.status == "True"
+
+
+def _timeless(view: RouterView) -> RouterView:
+    return msgspec.structs.replace(view, received_at=None)
+
+
+def _verdict(account: CacheOperations) -> tuple[bool, bool]:
+    return account.succeeded > 0, account.failed > 0
