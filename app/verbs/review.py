@@ -1,0 +1,119 @@
+"""`mdctl review`: answer AdmissionReviews without a cluster."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from webhooks.offline import answer
+from webhooks.settings import AdmissionSettings
+
+EXAMPLES = """\b
+Examples:
+  mdctl review -f review.yaml --objects dump.yaml
+  kubectl get instancetypes -o yaml | mdctl review -f review.yaml --objects -
+  mdctl review --jsonl < reviews.jsonl
+
+\b
+Exit codes:
+  0  allowed (with --jsonl: every line was answered)
+  1  refused
+  2  the call itself is wrong, or the review cannot be judged
+"""
+
+
+@click.command("review", epilog=EXAMPLES)
+@click.option("-f", "--file", "file", metavar="FILE", help="The AdmissionReview, YAML or JSON; - is standard input.")
+@click.option("--objects", "objects", metavar="FILE", multiple=True, help="Objects that look-ups may find: a YAML stream or a List.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="A setting, e.g. instance-privileged-allowed=true.")
+@click.option("--jsonl", is_flag=True, help="One review per line of standard input, one answer per line.")
+def command(file: str | None, objects: tuple[str, ...], settings: tuple[str, ...], jsonl: bool) -> None:
+    """Answer an AdmissionReview as the webhooks would, without a cluster."""
+    _quiet()
+    if jsonl:
+        _lines()
+        return
+    if file is None:
+        raise click.UsageError("give a review with -f, or --jsonl")
+    try:
+        review = next(iter(_documents(file)), None)
+        found = [obj for source in objects for document in _documents(source) for obj in _expanded(document)]
+        response = asyncio.run(answer(review or {}, found, AdmissionSettings.from_flat(dict(_setting(text) for text in settings))))
+    except (OSError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    click.echo(json.dumps(response, indent=2, ensure_ascii=False))
+    code = (response.get("status") or {}).get("code")
+    sys.exit(0 if response.get("allowed") else 2 if code in {400, 500} else 1)
+
+
+def _lines() -> None:
+    """D8: one JSON document per input line, one result line each, in order; a bad line is answered and the run goes on."""
+    with asyncio.Runner() as runner:
+        for line in sys.stdin.buffer:
+            if not line.strip():
+                continue
+            try:
+                document = json.loads(line)
+                response = runner.run(
+                    answer(document["review"], document.get("objects") or [], AdmissionSettings.from_flat(document.get("settings") or {}))
+                )
+                text = json.dumps(response, ensure_ascii=False, separators=(",", ":"))
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+                text = json.dumps({"error": f"{type(error).__name__}: {error}"}, separators=(",", ":"))
+            sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
+            sys.stdout.buffer.flush()
+
+
+def _documents(source: str) -> Iterator[dict[str, Any]]:
+    import yaml
+
+    text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+    try:
+        documents = list(yaml.load_all(text, Loader=_loader()))  # noqa: S506 - the loader is SafeLoader without its timestamps
+    except yaml.YAMLError as error:
+        raise ValueError(f"{source}: {error}") from error
+    for document in documents:
+        if isinstance(document, dict):
+            yield document
+
+
+def _loader() -> Any:
+    """YAML as Kubernetes reads it: times stay texts."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """SafeLoader without timestamps."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    return Loader
+
+
+def _expanded(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The objects of a document: itself, or the items of a List."""
+    items = document.get("items")
+    if str(document.get("kind", "")).endswith("List") and isinstance(items, list):
+        return [item for item in items if isinstance(item, dict)]
+    return [document]
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text!r} is no KEY=VALUE")
+    if key == "fence.scalerUsernames":
+        return key, [name for name in value.split(",") if name]
+    return key, {"true": True, "false": False}.get(value, value)
+
+
+def _quiet() -> None:
+    """Answers go to standard output, what the server logs to standard error."""
+    import structlog
+
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))

@@ -1,0 +1,123 @@
+"""Reviews of ModelDeployments: gather what the pure packages ask for, call them, and put their verdict on the wire.
+
+Source: decisions D4 and D5, admission facts 3.0 and 4.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+
+from api import keys
+from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDeployment, ModelDeploymentScaler
+from webhooks import defaulting, wire
+from webhooks.answers import invalid
+from webhooks.fence import FenceRequest, Scaler, Verdict, judge, scaler_to_read, target_of
+from webhooks.fence.messages import describe, refusal
+from webhooks.lookups import Lookup
+from webhooks.metrics import AdmissionMetrics
+from webhooks.patch import encode_patch
+from webhooks.settings import AdmissionSettings
+from webhooks.validation import advice, registry
+from webhooks.validation.findings import Finding
+from webhooks.validation.subject import Fabric, Subject
+from webhooks.wire import Cause, Details, Request, Response
+
+JUDGED = frozenset({"CREATE", "UPDATE"})
+RULE = "rule"
+TERM = "term"
+
+
+class DeploymentReviews:
+    """Validates and defaults ModelDeployments."""
+
+    def __init__(self, lookup: Lookup, settings: AdmissionSettings, metrics: AdmissionMetrics | None = None) -> None:
+        self._lookup = lookup
+        self._settings = settings
+        self._metrics = metrics
+
+    async def validate(self, request: Request) -> Response:
+        """The fence first, then the rules. Deletes and subresources pass."""
+        if request.operation not in JUDGED or request.sub_resource or request.object is None:
+            return wire.allow()
+        new, old = wire.read_deployments(request.object, request.old_object if request.operation == "UPDATE" else None)
+        if new is None:
+            return wire.allow()
+        name = request.name or new.metadata.name
+        verdict = await self._fenced(request, name, new, old)
+        self._count_fence(request, verdict)
+        audit = {RULE: verdict.rules} if verdict.rules else {}
+        if verdict.rules and verdict.term is not None:
+            audit[TERM] = str(verdict.term)
+        if not verdict.allowed:
+            causes = tuple(Cause(reason=v.rule, field=v.field, message=describe(v)) for v in verdict.violations)
+            details = Details(name=name, group=keys.GROUP, kind=keys.MODEL_DEPLOYMENT, causes=causes)
+            return wire.refuse(403, "Forbidden", refusal(verdict), details=details, audit=audit)
+        if old is not None and old.metadata.deleting:
+            return wire.allow(audit=audit)
+        return await self._ruled(request, name, new, old, audit)
+
+    async def mutate(self, request: Request) -> Response:
+        """Cards for the roles that leave them open. An object of the wrong shape is left to the schema, which says what is wrong."""
+        if request.operation not in JUDGED or request.sub_resource or request.object is None:
+            return wire.allow()
+        try:
+            deployment = wire.read_deployment(request.object)
+        except msgspec.ValidationError:
+            return wire.allow()
+        types = await self._types(defaulting.types_to_read(deployment))
+        return wire.allow(patch=encode_patch(defaulting.default_accelerators(deployment, types)))
+
+    async def _fenced(self, request: Request, name: str, new: ModelDeployment, old: ModelDeployment | None) -> Verdict:
+        write = FenceRequest(
+            name=name,
+            old=target_of(old) if old is not None else None,
+            new=target_of(new),
+            scaler_writer=bool(request.username) and request.username in self._settings.scaler_usernames,
+        )
+        owner = scaler_to_read(write)
+        if owner is not None:
+            found = await self._lookup.get(ModelDeploymentScaler, request.namespace or new.metadata.namespace, owner)
+            write = msgspec.structs.replace(write, scaler=Scaler.of(found) if found is not None else None)
+        return judge(write)
+
+    async def _ruled(
+        self, request: Request, name: str, new: ModelDeployment, old: ModelDeployment | None, audit: dict[str, str]
+    ) -> Response:
+        subject = Subject(new, old, settings=self._settings, name=name)
+        subject.types = await self._types(registry.types_to_read(subject))
+        findings = registry.judge(subject)
+        if not findings:
+            if registry.fabric_to_read(subject):
+                subject.fabric = await self._fabric(request.namespace or new.metadata.namespace, subject)
+            findings = registry.judge_rest(subject)
+        warned = advice.warnings(advice.advise(subject, frozenset(finding.field for finding in findings)))
+        if not findings:
+            return wire.allow(audit=audit, warnings=warned)
+        self._count_refusals(request, findings)
+        return invalid(keys.MODEL_DEPLOYMENT, name, findings, audit=audit, warnings=warned)
+
+    async def _types(self, names: tuple[str, ...]) -> dict[str, InstanceType | None]:
+        """Uncached reads, each name once per review, side by side."""
+        if len(names) == 1:
+            return {names[0]: await self._lookup.get(InstanceType, None, names[0])}
+        found = await asyncio.gather(*(self._lookup.get(InstanceType, None, name) for name in names))
+        return dict(zip(names, found, strict=True))
+
+    async def _fabric(self, namespace: str, subject: Subject) -> Fabric:
+        cache = subject.spec.kv_cache
+        binding = await self._lookup.get(KVCachePoolBinding, namespace, cache.pool_ref.name) if cache is not None else None
+        pool = await self._lookup.get(KVCachePool, None, binding.spec.pool_ref.name) if binding and binding.spec.pool_ref.name else None
+        return Fabric(binding=binding, pool=pool)
+
+    def _count_fence(self, request: Request, verdict: Verdict) -> None:
+        if self._metrics is None or request.dry_run or not verdict.rules:
+            return
+        rules: Iterable[str] = dict.fromkeys(v.rule for v in verdict.violations) or (verdict.rule,)
+        for rule in rules:
+            self._metrics.fence.labels(rule, "allowed" if verdict.allowed else "refused").inc()
+
+    def _count_refusals(self, request: Request, findings: tuple[Finding, ...]) -> None:
+        if self._metrics is not None and not request.dry_run:
+            for rule in dict.fromkeys(finding.rule for finding in findings):
+                self._metrics.refusals.labels(rule).inc()

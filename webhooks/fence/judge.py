@@ -1,0 +1,315 @@
+"""The verdict on one write of a ModelDeployment: every row of the fence's table, as data in and data out.
+
+Two writers exist: a scaler writer (its user name is configured, letter by letter; groups never count) and everybody else. Every violation
+of a write is collected, so that a refusal names all of them. Source: admission facts 1.4 as changed by decisions D4.
+"""
+
+from collections.abc import Iterator
+
+from api import keys
+from api.objects import ModelDeployment, ModelDeploymentScaler, Struct
+from webhooks.fence.payloads import Binding, Decision, InvalidPayloadError
+from webhooks.fence.terms import check_decision, check_term
+from webhooks.fence.words import (
+    ALIVE,
+    BINDING_FIELD,
+    DECISION_FIELD,
+    FORGED,
+    IMMUTABLE,
+    INVALID,
+    NEEDS_TARGET,
+    OWNED,
+    STALE_TERM,
+    UNBOUND_WRITE,
+    Target,
+    Violation,
+    annotations,
+    changed,
+    parse_binding,
+    parse_decision,
+)
+
+
+class Scaler(Struct, frozen=True):
+    """The scaler object that the present binding names, as just read; None stands for NotFound."""
+
+    uid: str
+    active: bool
+    suspended: bool
+    target: str
+
+    @classmethod
+    def of(cls, scaler: ModelDeploymentScaler) -> "Scaler":
+        """What the fence looks at in a scaler."""
+        return cls(
+            uid=scaler.metadata.uid,
+            active=scaler.spec.mode == "Active",
+            suspended=scaler.spec.suspend,
+            target=scaler.spec.target_ref.name,
+        )
+
+
+class FenceRequest(Struct, frozen=True):
+    """One write. `scaler` matters only where `scaler_to_read` names one."""
+
+    name: str
+    old: Target | None
+    new: Target
+    scaler_writer: bool
+    scaler: Scaler | None = None
+
+
+class Verdict(Struct, frozen=True):
+    """The answer. `rule` names the row that decided, also where it allows; empty where the fence had no say."""
+
+    violations: tuple[Violation, ...] = ()
+    rule: str = ""
+    term: int | None = None
+    scaler: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the fence lets the write through."""
+        return not self.violations
+
+    @property
+    def rules(self) -> str:
+        """The rules of the verdict, each once, in the order they were found."""
+        return ",".join(dict.fromkeys(v.rule for v in self.violations)) or self.rule
+
+
+def target_of(deployment: ModelDeployment) -> Target:
+    """What the fence looks at in a ModelDeployment. An absent count was defaulted to 1 by the schema."""
+    annotations = deployment.metadata.annotations
+    return Target(
+        binding=annotations.get(keys.SCALER_BINDING),
+        decision=annotations.get(keys.SCALER_DECISION),
+        replicas={role.name: role.replicas for role in deployment.spec.roles},
+        generation=deployment.metadata.generation,
+        deleting=deployment.metadata.deleting,
+    )
+
+
+def scaler_to_read(request: FenceRequest) -> str | None:
+    """The scaler whose state decides this write, if one does: a present owner that is to lose its binding to somebody else."""
+    old, new = request.old, request.new
+    if old is None or old.deleting or old.binding is None or new.binding == old.binding:
+        return None
+    held = parse_binding(old.binding)
+    if not isinstance(held, Binding):
+        return None
+    if new.binding is None:
+        return None if request.scaler_writer else held.scaler
+    if not request.scaler_writer:
+        return None
+    taken = parse_binding(new.binding)
+    return held.scaler if isinstance(taken, Binding) and taken.uid != held.uid else None
+
+
+def judge(request: FenceRequest) -> Verdict:
+    """The verdict on the write."""
+    old, new = request.old, request.new
+    if old is None:
+        violations = tuple(_create(new, scaler_writer=request.scaler_writer))
+        return _verdict(violations, "", new.binding)
+    if old.deleting:
+        violations = () if request.scaler_writer else tuple(_forged(old, new))
+        return _verdict(violations, "", old.binding)
+    if old.binding == new.binding and old.decision == new.decision and not changed(old, new):
+        return Verdict()
+    if old.binding is None:
+        violations, rule = _unbound(request, old)
+    else:
+        violations, rule = _bound(request, old)
+    return _verdict(violations, rule, old.binding if old.binding is not None else new.binding)
+
+
+Judged = tuple[tuple[Violation, ...], str]
+
+
+def _verdict(violations: tuple[Violation, ...], rule: str, binding: str | None) -> Verdict:
+    held = parse_binding(binding) if binding is not None else None
+    if isinstance(held, Binding):
+        return Verdict(violations=violations, rule=rule, term=held.term, scaler=held.scaler)
+    return Verdict(violations=violations, rule=rule)
+
+
+# ------------------------------------------------------------------------------------------------------------- create
+
+
+def _create(new: Target, *, scaler_writer: bool) -> Iterator[Violation]:
+    rule = NEEDS_TARGET if scaler_writer else FORGED
+    said = (
+        "a binding is made by updating a ModelDeployment that exists"
+        if scaler_writer
+        else "only a scaler writes this annotation, and only on a ModelDeployment that exists; take it out of the manifest (a backup or an "
+        "exported object carries it)"
+    )
+    for field, text in ((BINDING_FIELD, new.binding), (DECISION_FIELD, new.decision)):
+        if text is not None:
+            yield Violation(rule=rule, field=field, said=said)
+
+
+# ----------------------------------------------------------------------------------------------------------- deletion
+
+
+def _forged(old: Target, new: Target) -> Iterator[Violation]:
+    """Annotations that somebody who is no scaler writer set or edited; removing is not forging."""
+    for field, before, after in annotations(old, new):
+        if after is None or after == before:
+            continue
+        if before is None:
+            yield Violation(rule=FORGED, field=field, said="only a scaler sets this annotation")
+        else:
+            yield Violation(rule=IMMUTABLE, field=field, said="only the scaler that is bound edits this annotation")
+
+
+# ------------------------------------------------------------------------------------------------------------ unbound
+
+
+def _unbound(request: FenceRequest, old: Target) -> Judged:
+    new = request.new
+    if not request.scaler_writer:
+        return tuple(
+            Violation(rule=FORGED, field=field, said="only a scaler sets this annotation; anyone may remove it while no scaler is bound")
+            for field, before, after in annotations(old, new)
+            if after is not None and after != before
+        ), ""
+    if new.binding is None:
+        return tuple(_unbound_writes(old, new)), ""
+    taken = parse_binding(new.binding)
+    if isinstance(taken, InvalidPayloadError):
+        return (Violation(rule=INVALID, field=BINDING_FIELD, said=f"the binding cannot be read: {taken}"),), ""
+    violations = (*check_term(taken, None, old), *check_decision(old, new, taken))
+    return violations, "Commit" if changed(old, new) else "Bind"
+
+
+def _unbound_writes(old: Target, new: Target) -> Iterator[Violation]:
+    """A scaler writer without a binding: it may keep the record, not the counts."""
+    for change in changed(old, new):
+        yield Violation(
+            rule=UNBOUND_WRITE,
+            field=change.field,
+            said="the scaler holds no binding on this deployment: bind first",
+            present=change.present,
+            attempted=change.attempted,
+        )
+    if new.decision is None or new.decision == old.decision:
+        return
+    decided = parse_decision(new.decision)
+    if isinstance(decided, InvalidPayloadError):
+        yield Violation(rule=INVALID, field=DECISION_FIELD, said=f"the decision cannot be read: {decided}")
+        return
+    before = parse_decision(old.decision) if old.decision is not None else None
+    if isinstance(before, Decision) and (decided.term, decided.sequence) < (before.term, before.sequence):
+        yield Violation(
+            rule=STALE_TERM,
+            field=DECISION_FIELD,
+            said="the record of decisions never goes back",
+            present=f"term {before.term}, sequence {before.sequence}",
+            attempted=f"term {decided.term}, sequence {decided.sequence}",
+        )
+
+
+# -------------------------------------------------------------------------------------------------------------- bound
+
+
+def _bound(request: FenceRequest, old: Target) -> Judged:
+    held = parse_binding(old.binding or "")
+    if request.scaler_writer:
+        return _owner_writes(request, old, held)
+    return _others_write(request, old, held)
+
+
+def _others_write(request: FenceRequest, old: Target, held: "Binding | InvalidPayloadError") -> Judged:
+    new = request.new
+    released = new.binding is None
+    violations: list[Violation] = []
+    for field, before, after in annotations(old, new):
+        if after is None or after == before:
+            continue
+        rule = FORGED if before is None else IMMUTABLE
+        violations.append(Violation(rule=rule, field=field, said="only the scaler that is bound writes this annotation"))
+    if not released and old.decision is not None and new.decision is None:
+        violations.append(Violation(rule=IMMUTABLE, field=DECISION_FIELD, said="the decision is kept as long as a scaler is bound"))
+    if released and isinstance(held, Binding):
+        violations.extend(_still_alive(request, held))
+    for change in changed(old, new):
+        said = (
+            "taking the binding off and scaling are two writes: first take the binding off, then scale"
+            if released
+            else "the count of this role is owned by the scaler that is bound"
+        )
+        violations.append(Violation(rule=OWNED, field=change.field, said=said, present=change.present, attempted=change.attempted))
+    return tuple(violations), "ScalerGone" if released else ""
+
+
+def _still_alive(request: FenceRequest, held: Binding) -> Iterator[Violation]:
+    """The hatch is closed while the owner exists, is Active, not suspended, and still points here."""
+    scaler = request.scaler
+    if scaler is None or scaler.uid != held.uid or scaler.suspended or not scaler.active or scaler.target != request.name:
+        return
+    yield Violation(
+        rule=ALIVE,
+        field=BINDING_FIELD,
+        said=f"ModelDeploymentScaler {held.scaler!r} is alive, Active and points at this deployment",
+        present=f"term {held.term}",
+        attempted="removed" if request.new.binding is None else "another owner",
+    )
+
+
+def _owner_writes(request: FenceRequest, old: Target, held: "Binding | InvalidPayloadError") -> Judged:
+    new = request.new
+    if new.binding is None:
+        return tuple(_release(old, new)), "Release"
+    if new.binding == old.binding:
+        if isinstance(held, InvalidPayloadError):
+            return _unreadable(old, new, held), ""
+        return tuple(check_decision(old, new, held)), "Commit"
+    if isinstance(held, InvalidPayloadError):
+        return (
+            Violation(rule=IMMUTABLE, field=BINDING_FIELD, said=f"the present binding cannot be read ({held}) and can only be removed"),
+        ), ""
+    taken = parse_binding(new.binding)
+    if isinstance(taken, InvalidPayloadError):
+        return (Violation(rule=INVALID, field=BINDING_FIELD, said=f"the binding cannot be read: {taken}"),), ""
+    if taken.uid == held.uid and taken.term == held.term:
+        return (
+            Violation(rule=IMMUTABLE, field=BINDING_FIELD, said="a binding does not change within its term", present=f"term {held.term}"),
+        ), ""
+    alive = tuple(_still_alive(request, held)) if taken.uid != held.uid else ()
+    violations = (*check_term(taken, held, old), *alive, *check_decision(old, new, taken))
+    return violations, "Handover" if taken.uid != held.uid else "Reacquire"
+
+
+def _release(old: Target, new: Target) -> Iterator[Violation]:
+    if new.decision is not None and new.decision != old.decision:
+        yield Violation(rule=IMMUTABLE, field=DECISION_FIELD, said="a release keeps the decision as it is, or removes it")
+    for change in changed(old, new):
+        yield Violation(
+            rule=UNBOUND_WRITE,
+            field=change.field,
+            said="a release leaves the counts alone: commit first, then release",
+            present=change.present,
+            attempted=change.attempted,
+        )
+
+
+def _unreadable(old: Target, new: Target, why: InvalidPayloadError) -> tuple[Violation, ...]:
+    """Under a binding nobody can read, nothing is committed."""
+    violations = [
+        Violation(rule=IMMUTABLE, field=field, said=f"the present binding cannot be read ({why}) and can only be removed")
+        for field, before, after in annotations(old, new)
+        if before != after
+    ]
+    violations.extend(
+        Violation(
+            rule=OWNED,
+            field=change.field,
+            said=f"the present binding cannot be read ({why}) and can only be removed",
+            present=change.present,
+            attempted=change.attempted,
+        )
+        for change in changed(old, new)
+    )
+    return tuple(violations)

@@ -1,0 +1,97 @@
+"""Which flags and probes a replica Pod lacks.
+
+The judgement is `engines.gates`'s, made on the role; the Pod only says what is there already. A listen flag that the Pod's own line gives with
+another value than ours moves the listener as the role's would: no gates then. A second call finds everything in place and changes nothing.
+Source: decisions D3, seed "Readiness gates".
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from api import keys
+from api.objects import EngineSpec, Role, Struct
+from engines import gates
+from engines.facade import RoleReading, read_argv, read_role
+from webhooks.patch import Operation, add
+
+HOST = "0.0.0.0"  # noqa: S104 - every interface of the Pod, as the contract says
+
+
+class Container(Struct, frozen=True):
+    """A container under review: its line, and whether it has probes."""
+
+    name: str = ""
+    args: tuple[str, ...] | None = None
+    startup_probe: Raw | UnsetType = UNSET
+    readiness_probe: Raw | UnsetType = UNSET
+    liveness_probe: Raw | UnsetType = UNSET
+
+    @property
+    def probed(self) -> bool:
+        """Whether the Pod declares a probe of its own."""
+        return any(probe is not UNSET and probe != b"null" for probe in (self.startup_probe, self.readiness_probe, self.liveness_probe))
+
+
+class PodShape(Struct, frozen=True):
+    """`spec` of a Pod under review."""
+
+    containers: tuple[Container, ...] = ()
+
+
+def gate_patch(engine: EngineSpec, role: Role, pod: PodShape) -> list[Operation]:
+    """What to add to a Pod of that role: missing listen flags, and the three probes where the role is gated and the Pod has none."""
+    index = next((i for i, container in enumerate(pod.containers) if container.name == keys.MAIN_CONTAINER), None)
+    if index is None:
+        return []
+    container = pod.containers[index]
+    judged = read_role(engine, role).gates
+    own = read_argv(engine.name, engine.version, container.args or (), role.env, ports=role.ports)
+    path = f"/spec/containers/{index}"
+    operations = _flags(path, container, judged, own)
+    if judged.gated and not container.probed and not _moved(judged, own):
+        operations += _probes(path, judged.scheme, judged.port)
+    return operations
+
+
+def _flags(path: str, container: Container, judged: gates.Gates, own: RoleReading) -> list[Operation]:
+    words: list[str] = []
+    if "host" in judged.fills and not own.listener.host_declared:
+        words += ["--host", HOST]
+    if "port" in judged.fills and not own.listener.port_declared:
+        words += ["--port", str(judged.port)]
+    if not words:
+        return []
+    if container.args is None:
+        return [add(f"{path}/args", words)]
+    return [add(f"{path}/args/-", word) for word in words]
+
+
+def _moved(judged: gates.Gates, own: RoleReading) -> bool:
+    """Whether the Pod's own line listens elsewhere than the operator's flags would."""
+    listener = own.listener
+    return (listener.host_declared and listener.host != HOST) or (listener.port_declared and listener.port != judged.port)
+
+
+def _probes(path: str, scheme: Literal["HTTP", "HTTPS"], port: int) -> list[Operation]:
+    return [
+        add(f"{path}/{name}", _probe(scheme, port, failures))
+        for name, failures in (
+            ("startupProbe", gates.STARTUP_FAILURES),
+            ("readinessProbe", gates.READINESS_FAILURES),
+            ("livenessProbe", gates.LIVENESS_FAILURES),
+        )
+    ]
+
+
+def _probe(scheme: str, port: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": gates.PATH, "port": port, "scheme": scheme},
+        "periodSeconds": gates.PERIOD_SECONDS,
+        "timeoutSeconds": gates.TIMEOUT_SECONDS,
+        "failureThreshold": failures,
+    }
+
+
+decode_pod = msgspec.json.Decoder(PodShape).decode

@@ -1,0 +1,114 @@
+"""Reads of other objects that a review needs, always uncached: a quorum read of the API server, or a given set of objects.
+
+`None` means that the object does not exist (or that its kind is not served, D2). A read that failed raises LookupFailedError and is never a
+finding. Source: admission facts 3.0, decisions D2 and D4.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from api import keys
+from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDeployment, ModelDeploymentScaler, Struct
+from kube.client import Client
+from kube.errors import KubeError, NotFound
+from kube.resources import Resource
+from webhooks.errors import LookupFailedError
+
+S = TypeVar("S", bound=Struct)
+
+SECONDS = 5.0
+"""How long one read may take: far below the ten seconds that the API server waits for us (field lesson F90)."""
+
+_PLURALS: Mapping[type[Struct], tuple[str, str, bool]] = {
+    InstanceType: (keys.INSTANCE_TYPE, "instancetypes", False),
+    KVCachePool: (keys.KV_CACHE_POOL, "kvcachepools", False),
+    KVCachePoolBinding: (keys.KV_CACHE_POOL_BINDING, "kvcachepoolbindings", True),
+    ModelDeployment: (keys.MODEL_DEPLOYMENT, "modeldeployments", True),
+    ModelDeploymentScaler: (keys.MODEL_DEPLOYMENT_SCALER, "modeldeploymentscalers", True),
+}
+
+
+class Lookup(Protocol):
+    """One read of one object by kind and name."""
+
+    async def get(self, kind: type[S], namespace: str | None, name: str) -> S | None:
+        """The object, or None when there is none. Raises LookupFailedError."""
+        ...
+
+    async def scalers(self, namespace: str) -> tuple[ModelDeploymentScaler, ...]:
+        """Every scaler of a namespace. Raises LookupFailedError."""
+        ...
+
+
+class KubeLookup:
+    """Reads from the API server."""
+
+    def __init__(self, client: Client, seconds: float = SECONDS) -> None:
+        self._client = client
+        self._seconds = seconds
+        self._decoders: dict[type[Struct], msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(kind) for kind in _PLURALS}
+
+    async def get(self, kind: type[S], namespace: str | None, name: str) -> S | None:
+        """The object as the API server holds it now."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                raw = await self._client.get(_resource(kind), name, namespace)
+            found: S = self._decoders[kind].decode(raw)
+        except NotFound:
+            return None
+        except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
+            raise LookupFailedError(f"reading {_PLURALS[kind][0]} {name!r} failed: {error or 'timed out'}") from error
+        return found
+
+    async def scalers(self, namespace: str) -> tuple[ModelDeploymentScaler, ...]:
+        """Every scaler of the namespace as the API server holds them now."""
+        found: list[ModelDeploymentScaler] = []
+        try:
+            async with asyncio.timeout(self._seconds):
+                async for page in self._client.pages(_resource(ModelDeploymentScaler), namespace):
+                    found.extend(self._decoders[ModelDeploymentScaler].decode(item) for item in page.items)
+        except NotFound:
+            return ()
+        except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
+            raise LookupFailedError(f"listing ModelDeploymentScalers failed: {error or 'timed out'}") from error
+        return tuple(found)
+
+
+class ObjectLookup:
+    """Reads from objects that were handed over: the offline forms of D8."""
+
+    def __init__(self, objects: Iterable[Mapping[str, Any]]) -> None:
+        self._objects: dict[tuple[str, str | None, str], Mapping[str, Any]] = {}
+        for obj in objects:
+            meta = obj.get("metadata") or {}
+            self._objects[str(obj.get("kind")), meta.get("namespace"), str(meta.get("name"))] = obj
+
+    async def get(self, kind: type[S], namespace: str | None, name: str) -> S | None:
+        """The object of that kind, namespace and name, or None."""
+        word, _, namespaced = _PLURALS[kind]
+        found = self._objects.get((word, namespace if namespaced else None, name))
+        if found is None and not namespaced:
+            found = next((obj for (k, _, n), obj in self._objects.items() if k == word and n == name), None)
+        return None if found is None else self._convert(kind, found)
+
+    async def scalers(self, namespace: str) -> tuple[ModelDeploymentScaler, ...]:
+        """Every scaler of the namespace among the objects."""
+        return tuple(
+            self._convert(ModelDeploymentScaler, obj)
+            for (word, ns, _), obj in self._objects.items()
+            if word == keys.MODEL_DEPLOYMENT_SCALER and ns == namespace
+        )
+
+    def _convert(self, kind: type[S], obj: Mapping[str, Any]) -> S:
+        try:
+            return msgspec.convert(obj, kind)
+        except msgspec.ValidationError as error:
+            raise LookupFailedError(f"the {_PLURALS[kind][0]} given cannot be read: {error}") from error
+
+
+def _resource(kind: type[Struct]) -> Resource:
+    word, plural, namespaced = _PLURALS[kind]
+    return Resource(keys.GROUP, keys.VERSION, plural, word, namespaced)

@@ -1,0 +1,43 @@
+"""Kubernetes quantities by value: `16Gi` and `16384Mi` are one quantity, `1.5` is none of whole cards."""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+_FORM: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(Ki|[MGTPE]i?|[numk]|))")
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+
+Written = str | int | float
+
+
+def parse_quantity(written: Written) -> Decimal | None:
+    """The value of a quantity as written, or None for a text that is no quantity."""
+    if isinstance(written, int | float):
+        return Decimal(str(written))
+    match = _FORM.fullmatch(written)
+    if match is None or len(written) > 64:
+        return None
+    number, exponent, suffix = match.groups()
+    value = Decimal(number)
+    if exponent:
+        power = int(exponent[1:])
+        return value.scaleb(power) if abs(power) <= 30 else None
+    if suffix in _DECIMAL:
+        return value.scaleb(_DECIMAL[suffix])
+    return value * (1 << _BINARY[suffix]) if suffix in _BINARY else None
+
+
+def whole(value: Decimal | None) -> int | None:
+    """The quantity as an integer, or None when it is fractional or no quantity."""
+    return int(value) if value is not None and value == value.to_integral_value() else None
+
+
+def same_quantity(a: Written | None, b: Written | None) -> bool:
+    """Whether two spellings mean one quantity; absent equals only absent."""
+    if a is None or b is None:
+        return a is b
+    if a == b:
+        return True
+    left, right = parse_quantity(a), parse_quantity(b)
+    return left is not None and left == right

@@ -1,0 +1,88 @@
+"""From review bytes to answer bytes: which handler answers which path, and what every failure looks like on the wire.
+
+`review` never raises. A refusal is HTTP 200 with `allowed: false`. What could not be judged (a failed read, a crash) is HTTP 500 with a
+complete review as its body, so that failurePolicy decides and the sender still sees its uid. Source: decisions D4 and D5, lessons F83, F84.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+import structlog
+
+from webhooks import wire
+from webhooks.deployments import DeploymentReviews
+from webhooks.errors import AdmissionError, MalformedReviewError
+from webhooks.lookups import Lookup
+from webhooks.metrics import AdmissionMetrics
+from webhooks.pods import PodReviews
+from webhooks.scalers import ScalerReviews
+from webhooks.settings import AdmissionSettings
+from webhooks.wire import BrokenReviewError, Envelope, Request, Response
+
+VALIDATE_DEPLOYMENT = "/validate-modeldeployment"
+MUTATE_DEPLOYMENT = "/mutate-modeldeployment"
+VALIDATE_SCALER = "/validate-modeldeploymentscaler"
+MUTATE_POD = "/mutate-pod"
+PATHS = frozenset({VALIDATE_DEPLOYMENT, MUTATE_DEPLOYMENT, VALIDATE_SCALER, MUTATE_POD})
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+_log = structlog.get_logger(__name__)
+
+
+class ReviewServer:
+    """Answers reviews. One per process; it holds no state between reviews."""
+
+    def __init__(self, lookup: Lookup, settings: AdmissionSettings, metrics: AdmissionMetrics | None = None) -> None:
+        deployments = DeploymentReviews(lookup, settings, metrics)
+        self._metrics = metrics
+        self._handlers: Mapping[str, Handler] = {
+            VALIDATE_DEPLOYMENT: deployments.validate,
+            MUTATE_DEPLOYMENT: deployments.mutate,
+            VALIDATE_SCALER: ScalerReviews(lookup, metrics).validate,
+            MUTATE_POD: PodReviews(lookup).mutate,
+        }
+
+    async def review(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """The HTTP status and the body of the answer to a review that was posted to `path`."""
+        metrics = self._metrics
+        if metrics is None:
+            return await self._review(path, body)
+        webhook = path.lstrip("/")
+        in_flight = metrics.in_flight.labels(webhook)
+        in_flight.inc()
+        started = time.perf_counter()
+        try:
+            status, answer = await self._review(path, body)
+        finally:
+            in_flight.dec()
+        metrics.latency.labels(webhook).observe(time.perf_counter() - started)
+        metrics.requests.labels(webhook, str(status)).inc()
+        return status, answer
+
+    def reject(self, path: str, error: AdmissionError) -> tuple[int, bytes]:
+        """The answer to a call that never became a review."""
+        if self._metrics is not None:
+            self._metrics.requests.labels(path.lstrip("/"), str(error.code)).inc()
+        return error.code, wire.write_answer(Envelope(), wire.refuse(error.code, error.reason, str(error)))
+
+    async def _review(self, path: str, body: bytes) -> tuple[int, bytes]:
+        envelope = Envelope()
+        try:
+            envelope, request = wire.read_review(body)
+            return 200, wire.write_answer(envelope, await self._handlers[path](request))
+        except BrokenReviewError as error:
+            return 400, wire.write_answer(error.envelope, wire.refuse(400, error.reason, str(error)))
+        except (msgspec.MsgspecError, UnicodeDecodeError, MalformedReviewError) as error:
+            return 400, wire.write_answer(envelope, wire.refuse(400, "BadRequest", f"the object under review cannot be read: {error}"))
+        except AdmissionError as error:
+            _log.warning("review could not be judged", path=path, uid=envelope.uid, error=str(error))
+            return error.code, wire.write_answer(envelope, wire.refuse(error.code, error.reason, str(error)))
+        except RecursionError:
+            return 400, wire.write_answer(envelope, wire.refuse(400, "BadRequest", "the object under review is nested too deeply"))
+        except Exception:  # one boundary turns a rule's crash into an answer
+            _log.exception("a rule crashed", path=path, uid=envelope.uid)
+            if self._metrics is not None:
+                self._metrics.panics.inc()
+            return 500, wire.write_answer(envelope, wire.refuse(500, "InternalError", "the review could not be judged: a rule crashed"))

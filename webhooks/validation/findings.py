@@ -1,0 +1,101 @@
+"""What a rule says, and the rule itself: an id that never changes, a name, one sentence, the fields it points at."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from webhooks.validation.subject import Subject
+
+Reason = Literal["Required", "Invalid", "Forbidden", "Duplicate", "NotFound"]
+
+_WIRE = {
+    "Required": "FieldValueRequired",
+    "Invalid": "FieldValueInvalid",
+    "Forbidden": "FieldValueForbidden",
+    "Duplicate": "FieldValueDuplicate",
+    "NotFound": "FieldValueNotFound",
+}
+_WORDS = {
+    "Required": "Required value",
+    "Invalid": "Invalid value",
+    "Forbidden": "Forbidden",
+    "Duplicate": "Duplicate value",
+    "NotFound": "Not found",
+}
+
+Phase = Literal["object", "types", "fabric", "transport"]
+"""When a rule is judged: on the object alone; with the InstanceTypes; and, only if nothing was wrong so far, with the fabric and the pool."""
+
+VALUE_CHARACTERS = 128
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One thing that is wrong, before it knows its rule."""
+
+    field: str
+    said: str
+    reason: Reason = "Invalid"
+    value: Any = None
+    fix: str = ""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule of the registry."""
+
+    id: str
+    name: str
+    sentence: str
+    fields: tuple[str, ...]
+    check: "Callable[[Subject], Iterable[Problem]]"
+    phase: Phase = "object"
+    source: str = ""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One thing that is wrong, with its rule. `refuses` is false for what only warns."""
+
+    rule: str
+    name: str
+    field: str
+    message: str
+    reason: Reason = "Invalid"
+    value: Any = None
+    fix: str = ""
+    refuses: bool = True
+
+    @property
+    def cause_reason(self) -> str:
+        """The reason of `status.details.causes[]`."""
+        return _WIRE[self.reason]
+
+    @property
+    def cause_message(self) -> str:
+        """The message of `status.details.causes[]`: reason, value, rule and what is wrong."""
+        value = f": {shown(self.value)}" if self.value is not None and self.reason not in ("Required", "Forbidden") else ""
+        fix = f" ({self.fix})" if self.fix else ""
+        return f"{_WORDS[self.reason]}{value}: {self.rule} {self.name}: {self.message}{fix}"
+
+
+def shown(value: Any) -> str:
+    """A value for a message: JSON, bounded."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= VALUE_CHARACTERS else text[: VALUE_CHARACTERS - 1] + "…"
+
+
+def rule(
+    id: str,  # noqa: A002 - it is the rule's id everywhere else
+    name: str,
+    sentence: str,
+    *fields: str,
+    phase: Phase = "object",
+    source: str = "",
+) -> "Callable[[Callable[[Subject], Iterable[Problem]]], Rule]":
+    """Make a function a rule."""
+
+    def made(check: "Callable[[Subject], Iterable[Problem]]") -> Rule:
+        return Rule(id=id, name=name, sentence=sentence, fields=fields, check=check, phase=phase, source=source)
+
+    return made

@@ -1,0 +1,127 @@
+"""Ports that a role declares, passes to its engine, or must leave to the operator's listeners. Source: admission facts 3.5 (Ports)."""
+
+from collections.abc import Iterator
+
+from api import keys
+from api.objects import ModelDeploymentSpec, Role
+from webhooks.validation.findings import Problem, rule
+from webhooks.validation.subject import RoleView, Subject
+
+
+def _direct_decoder(spec: ModelDeploymentSpec, role: Role) -> bool:
+    return spec.router is not None and spec.router.name == "llm-d-router" and role.effective_kind == "Decode" and not role.command
+
+
+@rule(
+    "MD511",
+    "PortMatchesDeclared",
+    "An engine's own --port is the first declared port.",
+    "spec.roles[i].extraArgs",
+    "spec.roles[i].command",
+    source="3.5",
+)
+def port_matches(subject: Subject) -> Iterator[Problem]:
+    """Not for a Decode role behind llm-d-router, whose published port is the proxy's; unchanged ports and arguments are let be."""
+    if not subject.known_engine:
+        return
+    for view in subject.roles:
+        role = view.role
+        if not role.ports or not (view.judges_line or view.ports_changed) or _direct_decoder(subject.spec, role):
+            continue
+        port = own_port(view, subject.spec)
+        if port is not None and port != role.ports[0].port:
+            yield Problem(
+                field=f"{view.path}.{'command' if role.command else 'extraArgs'}",
+                value=f"--port={port}",
+                said=f"the role declares port {role.ports[0].port}, where its Service sends traffic",
+            )
+
+
+def own_port(view: RoleView, spec: ModelDeploymentSpec) -> int | None:
+    """The port that a role's line passes itself, where it can be read."""
+    tokens = view.role.command or view.role.extra_args
+    if not any(token.startswith("--p") and "--port".startswith(token.split("=", 1)[0]) for token in tokens):
+        return None
+    listener = view.reading(spec).listener
+    return listener.port if listener.port_declared else None
+
+
+def reserved_ports(spec: ModelDeploymentSpec, role: Role) -> dict[int, str]:
+    """Ports of the operator's own listeners in the Pods of a role, with what listens there."""
+    if role.command:
+        return {}
+    kinds = {other.effective_kind for other in spec.roles}
+    pair = {"Prefill", "Decode"} <= kinds
+    router = spec.router
+    ports: dict[int, str] = {}
+    if spec.engine.name == "vLLM":
+        if router is not None and router.name == "llm-d-router" and role.effective_kind != "Decode":
+            ports[keys.KV_EVENTS_PORT] = "KV events"
+            ports[keys.KV_REPLAY_PORT] = "KV event replay"
+        if router is not None and role.effective_kind == "Prefill" and pair:
+            ports[keys.BOOTSTRAP_PORT] = "the Mooncake bootstrap"
+    elif spec.engine.name == "SGLang" and role.effective_kind == "Prefill" and pair and (router is not None or spec.kv_cache is not None):
+        ports[keys.BOOTSTRAP_PORT] = "the disaggregation bootstrap"
+    return ports
+
+
+@rule(
+    "MD512",
+    "ReservedPortDeclared",
+    "A role declares no port of the operator's own listeners.",
+    "spec.router",
+    "spec.roles[i].ports",
+    source="3.5",
+)
+def reserved_declared(subject: Subject) -> Iterator[Problem]:
+    """KV events 5557 and 5558, bootstrap 8998, where they are rendered."""
+    for view in subject.roles:
+        reserved = reserved_ports(subject.spec, view.role)
+        for port in dict.fromkeys(port.port for port in view.role.ports):
+            if port in reserved and not _collided(subject, view, port):
+                yield Problem(
+                    field="spec.router" if subject.spec.router is not None else f"{view.path}.ports",
+                    value=port,
+                    said=f"port {port} of role {view.role.name!r} is taken by {reserved[port]}",
+                )
+
+
+def _collided(subject: Subject, view: RoleView, port: int) -> bool:
+    """Whether the stored role declared the same port into the same reservation."""
+    old = subject.old_spec
+    if old is None or view.old is None:
+        return False
+    return port in reserved_ports(old, view.old) and any(declared.port == port for declared in view.old.ports)
+
+
+@rule(
+    "MD513",
+    "ReservedPortPassed",
+    "A role without declared ports passes no --port of the operator's own listeners.",
+    "spec.router",
+    "spec.roles[i].extraArgs",
+    source="3.5",
+)
+def reserved_passed(subject: Subject) -> Iterator[Problem]:
+    """Let be when the stored role collided in the same way; a router that makes the collision is refused."""
+    if not subject.known_engine:
+        return
+    for view in subject.managed():
+        if view.role.ports or not (view.judges_line or view.ports_changed or not subject.router_kept):
+            continue
+        port = own_port(view, subject.spec)
+        reserved = reserved_ports(subject.spec, view.role)
+        if port is None or port not in reserved:
+            continue
+        old = subject.old_spec
+        if old is not None and view.old is not None and not view.old.ports and port in reserved_ports(old, view.old):
+            if own_port(RoleView(view.index, view.old, None), old) == port:
+                continue
+        yield Problem(
+            field="spec.router" if subject.spec.router is not None else f"{view.path}.extraArgs",
+            value=f"--port={port}",
+            said=f"port {port} of role {view.role.name!r} is taken by {reserved[port]}",
+        )
+
+
+RULES = (port_matches, reserved_declared, reserved_passed)

@@ -1,0 +1,111 @@
+"""What a rule looks at: both sides of a write, the settings, the objects that were looked up, and each role beside its former self.
+
+Readings of an engine's command line are made once per role and only when a rule asks. Arguments that an update leaves as they were are not
+judged again (decisions D5): `RoleView.judges_arguments` is that ratchet.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDeployment, ModelDeploymentSpec, Role
+from engines.facade import RoleReading, read_argv
+from webhooks.settings import AdmissionSettings
+
+
+class RoleView:
+    """A role of the new object, its place, and the role of that name in the old one."""
+
+    __slots__ = ("_reading", "index", "judges_arguments", "judges_line", "old", "path", "ports_changed", "role", "taken_over")
+
+    def __init__(self, index: int, role: Role, old: Role | None, *, engine_kept: bool = True) -> None:
+        self.index = index
+        self.role = role
+        self.old = old
+        self.path = f"spec.roles[{index}]"
+        self.taken_over = bool(role.command)
+        # The ratchets: the written arguments alone, and everything that the reading of the line depends on.
+        self.judges_arguments = old is None or role.extra_args != old.extra_args or role.command != old.command
+        self.judges_line = self.judges_arguments or old is None or role.env != old.env or not engine_kept
+        self.ports_changed = old is None or role.ports != old.ports
+        self._reading: RoleReading | None = None
+
+    def reading(self, spec: ModelDeploymentSpec) -> RoleReading:
+        """The role's one stream of arguments as its engine reads it: the command where the role has one, else the extra arguments."""
+        if self._reading is None:
+            role = self.role
+            self._reading = read_argv(spec.engine.name, spec.engine.version, role.command or role.extra_args, role.env, ports=role.ports)
+        return self._reading
+
+    def served_names(self, spec: ModelDeploymentSpec) -> tuple[str, ...] | None:
+        """The values of the last `--served-model-name`, or None without one."""
+        if not any(token.startswith("--s") for token in self.role.extra_args):
+            return None
+        given = self.reading(spec).option("served_model_name")
+        return None if given is None else given.values
+
+
+class Fabric(msgspec.Struct, frozen=True, gc=False):
+    """The KV cache as the references of the deployment resolve: None where an object does not exist."""
+
+    binding: KVCachePoolBinding | None = None
+    pool: KVCachePool | None = None
+
+
+class Subject:
+    """One write under judgement."""
+
+    __slots__ = ("fabric", "name", "new", "old", "roles", "settings", "types")
+
+    def __init__(
+        self,
+        new: ModelDeployment,
+        old: ModelDeployment | None = None,
+        *,
+        settings: AdmissionSettings,
+        name: str = "",
+        types: Mapping[str, InstanceType | None] | None = None,
+        fabric: Fabric | None = None,
+    ) -> None:
+        self.new = new
+        self.old = old
+        self.settings = settings
+        self.name = new.metadata.name or name
+        self.types = types or {}
+        self.fabric = fabric
+        former = {role.name: role for role in old.spec.roles} if old else {}
+        kept = old is None or old.spec.engine.name == new.spec.engine.name
+        self.roles = tuple(RoleView(index, role, former.get(role.name), engine_kept=kept) for index, role in enumerate(new.spec.roles))
+
+    @property
+    def known_engine(self) -> bool:
+        """Whether there is an engine whose arguments can be read; the schema admits two."""
+        return self.new.spec.engine.name in ("vLLM", "SGLang")
+
+    @property
+    def spec(self) -> ModelDeploymentSpec:
+        """The new spec."""
+        return self.new.spec
+
+    @property
+    def old_spec(self) -> ModelDeploymentSpec | None:
+        """The old spec, or None on a create."""
+        return self.old.spec if self.old else None
+
+    @property
+    def router_kept(self) -> bool:
+        """Whether an update left `spec.router` as it was."""
+        return self.old is not None and self.old.spec.router == self.new.spec.router
+
+    @property
+    def roles_kept(self) -> bool:
+        """Whether an update left every role as it was."""
+        return self.old is not None and self.old.spec.roles == self.new.spec.roles
+
+    def kinds(self) -> frozenset[str]:
+        """The kinds that the roles declare."""
+        return frozenset(role.effective_kind for role in self.new.spec.roles)
+
+    def managed(self) -> Iterator[RoleView]:
+        """Roles whose command line is the operator's."""
+        return (view for view in self.roles if not view.taken_over)

@@ -1,0 +1,382 @@
+"""Admission reviews as bytes: one pass in, one encode out.
+
+A review is decoded once into structs whose leaves are raw JSON, so that what no rule reads (managedFields, status, options) is stepped over
+and never becomes an object. The same leaves prove that no key occurs twice: encoded again they are as long as what came in, unless the
+sender used blanks, a member we do not name, or a duplicate; only then the slow, exact look is taken.
+
+Refuses to do: judging, and anything that needs a loop or a socket.
+Source: decisions D4 and D5, field lessons F83, F84, F86, `70-performance`.
+"""
+
+import json
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from api.objects import ModelDeployment, ModelDeploymentScaler, ModelDeploymentSpec, ObjectMeta, OwnerReference, ScalerSpec
+from webhooks.errors import MalformedReviewError
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Leaves of a review; an absent member stays absent when encoded again."""
+
+
+class Metadata(_Wire, frozen=True):
+    """Every member of ObjectMeta, unread."""
+
+    name: Raw | UnsetType = UNSET
+    generate_name: Raw | UnsetType = UNSET
+    namespace: Raw | UnsetType = UNSET
+    self_link: Raw | UnsetType = UNSET
+    uid: Raw | UnsetType = UNSET
+    resource_version: Raw | UnsetType = UNSET
+    generation: Raw | UnsetType = UNSET
+    creation_timestamp: Raw | UnsetType = UNSET
+    deletion_timestamp: Raw | UnsetType = UNSET
+    deletion_grace_period_seconds: Raw | UnsetType = UNSET
+    labels: Raw | UnsetType = UNSET
+    annotations: Raw | UnsetType = UNSET
+    owner_references: Raw | UnsetType = UNSET
+    finalizers: Raw | UnsetType = UNSET
+    managed_fields: Raw | UnsetType = UNSET
+
+
+class Object(_Wire, frozen=True):
+    """An object under review, its parts unread."""
+
+    api_version: Raw | UnsetType = UNSET
+    kind: Raw | UnsetType = UNSET
+    metadata: Metadata | UnsetType = UNSET
+    spec: Raw | UnsetType = UNSET
+    status: Raw | UnsetType = UNSET
+
+
+class Resource(_Wire, frozen=True):
+    """`request.resource`."""
+
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class _Request(_Wire, frozen=True):
+    uid: str = ""
+    kind: Raw | UnsetType = UNSET
+    resource: Raw | UnsetType = UNSET
+    sub_resource: Raw | UnsetType = UNSET
+    request_kind: Raw | UnsetType = UNSET
+    request_resource: Raw | UnsetType = UNSET
+    request_sub_resource: Raw | UnsetType = UNSET
+    name: Raw | UnsetType = UNSET
+    namespace: Raw | UnsetType = UNSET
+    operation: str = ""
+    user_info: Raw | UnsetType = UNSET
+    object: Object | UnsetType | None = UNSET
+    old_object: Object | UnsetType | None = UNSET
+    dry_run: Raw | UnsetType = UNSET
+    options: Raw | UnsetType = UNSET
+
+
+class _Review(_Wire, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    request: _Request | UnsetType | None = UNSET
+
+
+class _UserInfo(_Wire, frozen=True):
+    username: str = ""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """`request` of a review, as far as rules read it; the two objects still wait in their leaves."""
+
+    uid: str
+    operation: str = ""
+    resource: Resource = Resource()
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    username: str = ""
+    dry_run: bool = False
+    object: Object | None = None
+    old_object: Object | None = None
+
+
+_review = msgspec.json.Decoder(_Review)
+_encoder = msgspec.json.Encoder()
+_text = msgspec.json.Decoder(str)
+_integer = msgspec.json.Decoder(int)
+_boolean = msgspec.json.Decoder(bool)
+_user = msgspec.json.Decoder(_UserInfo)
+_resource = msgspec.json.Decoder(Resource)
+_leaves = msgspec.json.Decoder(dict[str, Raw])
+_texts = msgspec.json.Decoder(dict[str, str])
+_references = msgspec.json.Decoder(tuple[OwnerReference, ...])
+_anything = msgspec.json.Decoder()
+_deployment_spec = msgspec.json.Decoder(ModelDeploymentSpec)
+_scaler_spec = msgspec.json.Decoder(ScalerSpec)
+
+
+class Envelope(msgspec.Struct, frozen=True, gc=False):
+    """What every answer mirrors, good or bad."""
+
+    uid: str = ""
+    api_version: str = API_VERSION
+    kind: str = KIND
+
+
+class BrokenReviewError(MalformedReviewError):
+    """A review that cannot be judged, with what of its envelope could be read."""
+
+    def __init__(self, message: str, envelope: Envelope | None = None) -> None:
+        super().__init__(message)
+        self.envelope = envelope or Envelope()
+
+
+def read_review(body: bytes) -> tuple[Envelope, Request]:
+    """Decode a review. Raises BrokenReviewError (400) for anything that is no review with a request."""
+    try:
+        review = _review.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise BrokenReviewError(f"the body is no AdmissionReview: {_why(error)}", _rescue(body)) from error
+    if review.kind and review.kind != KIND:
+        raise BrokenReviewError(f"the body is a {review.kind[:64]}, not an AdmissionReview")
+    request = review.request
+    api_version, kind = review.api_version or API_VERSION, review.kind or KIND
+    if request is UNSET or request is None:
+        raise BrokenReviewError("the review has no request", Envelope("", api_version, kind))
+    envelope = Envelope(request.uid, api_version, kind)
+    if not request.uid:
+        raise BrokenReviewError("the request has no uid", envelope)
+    if len(_encoder.encode(review)) != len(body) - body.endswith(b"\n"):
+        _refuse_duplicates(body, envelope)
+    try:
+        return envelope, Request(
+            uid=request.uid,
+            operation=request.operation,
+            resource=_leaf(request.resource, _resource, Resource()),
+            sub_resource=_leaf(request.sub_resource, _text, ""),
+            name=_leaf(request.name, _text, ""),
+            namespace=_leaf(request.namespace, _text, ""),
+            username=_leaf(request.user_info, _user, _UserInfo()).username,
+            dry_run=_leaf(request.dry_run, _boolean, default=False),
+            object=request.object or None,
+            old_object=request.old_object or None,
+        )
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise BrokenReviewError(f"the request cannot be read: {_why(error)}", envelope) from error
+
+
+def read_metadata(obj: Object, *, owners: bool = False, labels: bool = False) -> ObjectMeta:
+    """`metadata` as the rules read it; annotations always, labels and owners where asked."""
+    meta = obj.metadata
+    if meta is UNSET:
+        return ObjectMeta()
+    annotations: dict[str, str] = {}
+    if meta.annotations is not UNSET and meta.annotations != b"null":
+        if len(_encoder.encode(_leaves.decode(meta.annotations))) != len(meta.annotations):
+            _scan(bytes(meta.annotations))
+        annotations = _texts.decode(meta.annotations)
+    return ObjectMeta(
+        name=_leaf(meta.name, _text, ""),
+        namespace=_leaf(meta.namespace, _text, ""),
+        uid=_leaf(meta.uid, _text, ""),
+        generation=_leaf(meta.generation, _integer, 0),
+        deletion_timestamp=_leaf(meta.deletion_timestamp, _text, None),
+        annotations=annotations,
+        labels=_leaf(meta.labels, _texts, {}) if labels else {},
+        owner_references=_leaf(meta.owner_references, _references, ()) if owners else (),
+    )
+
+
+def read_deployment(obj: Object) -> ModelDeployment:
+    """The ModelDeployment in its leaves. Raises MalformedReviewError when its types are not those of the kind."""
+    return ModelDeployment(metadata=read_metadata(obj), spec=_spec(obj, _deployment_spec, ModelDeploymentSpec()))
+
+
+def read_deployments(new: Object | None, old: Object | None) -> tuple[ModelDeployment | None, ModelDeployment | None]:
+    """Both sides of a review; an unchanged spec is decoded once."""
+    after = read_deployment(new) if new else None
+    if old is None:
+        return after, None
+    if after is not None and new is not None and new.spec is not UNSET and new.spec == old.spec:
+        return after, ModelDeployment(metadata=read_metadata(old), spec=after.spec)
+    return after, read_deployment(old)
+
+
+def read_scaler(obj: Object) -> ModelDeploymentScaler:
+    """The ModelDeploymentScaler in its leaves."""
+    return ModelDeploymentScaler(metadata=read_metadata(obj), spec=_spec(obj, _scaler_spec, ScalerSpec()))
+
+
+def read_json(leaf: Raw | UnsetType) -> Any:
+    """A leaf as plain JSON, an absent one as None. Duplicate keys raise MalformedReviewError."""
+    if leaf is UNSET:
+        return None
+    value = _anything.decode(leaf)
+    if len(_encoder.encode(value)) != len(leaf):
+        _scan(bytes(leaf))
+    return value
+
+
+def _spec(obj: Object, decoder: "msgspec.json.Decoder[T]", default: T) -> T:
+    if obj.spec is UNSET or obj.spec == b"null":
+        return default
+    read_json(obj.spec)
+    return decoder.decode(obj.spec)
+
+
+def _leaf(leaf: Raw | UnsetType, decoder: "msgspec.json.Decoder[T]", default: D) -> T | D:
+    if leaf is UNSET or leaf == b"null":
+        return default
+    return decoder.decode(leaf)
+
+
+# ------------------------------------------------------------------------------------------------------ duplicates
+
+
+def _refuse_duplicates(body: bytes, envelope: Envelope) -> None:
+    try:
+        _scan(body)
+    except MalformedReviewError as error:
+        raise BrokenReviewError(str(error), envelope) from error
+
+
+def _scan(text: bytes) -> None:
+    """The exact look at every member of a document. Raises MalformedReviewError when a key occurs twice in one object."""
+    try:
+        json.loads(text.decode("utf-8", "surrogateescape"), object_pairs_hook=_once)  # bytes nobody reads may be anything
+    except MalformedReviewError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise MalformedReviewError(f"the body is no JSON: {_why(error)}") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    """An object's members, each once; the values are not kept."""
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise MalformedReviewError(f"the key {key[:64]!r} occurs twice in one object")
+        seen.add(key)
+
+
+class _RescuedRequest(msgspec.Struct, frozen=True):
+    uid: str = ""
+
+
+class _Rescued(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str = API_VERSION
+    kind: str = KIND
+    request: _RescuedRequest | None = None
+
+
+_rescued = msgspec.json.Decoder(_Rescued)
+
+
+def _rescue(body: bytes) -> Envelope:
+    """The envelope of a review whose rest is broken, as far as it can be read."""
+    try:
+        review = _rescued.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return Envelope()
+    return Envelope(review.request.uid if review.request else "", review.api_version, review.kind)
+
+
+def _why(error: BaseException) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+# --------------------------------------------------------------------------------------------------------- answers
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry of `status.details.causes`."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class Details(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`status.details`."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    causes: tuple[Cause, ...] = ()
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """`metav1.Status`, as an admission response carries it."""
+
+    api_version: str = ""
+    kind: str = ""
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    details: Details | None = None
+    code: int = 0
+
+
+class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """`response` of a review. `patch` is the JSON patch's own bytes; the wire carries them as base64."""
+
+    uid: str | UnsetType = UNSET
+    allowed: bool | UnsetType = UNSET
+    status: Status | None = None
+    patch: bytes | UnsetType = UNSET
+    patch_type: str | UnsetType = UNSET
+    audit_annotations: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()
+
+
+class _Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    api_version: str
+    kind: str
+    response: Response
+
+
+def allow(
+    *, patch: bytes | None = None, audit: dict[str, str] | None = None, warnings: tuple[str, ...] = (), message: str = ""
+) -> Response:
+    """A review that passes."""
+    return Response(
+        allowed=True,
+        patch=patch if patch is not None else UNSET,
+        patch_type="JSONPatch" if patch is not None else UNSET,
+        audit_annotations=audit or {},
+        warnings=warnings,
+        status=Status(message=message, code=200) if message else None,
+    )
+
+
+def refuse(
+    code: int,
+    reason: str,
+    message: str,
+    *,
+    details: Details | None = None,
+    audit: dict[str, str] | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Response:
+    """A review that does not pass."""
+    return Response(
+        allowed=False,
+        status=Status(status="Failure", message=message, reason=reason, code=code, details=details),
+        audit_annotations=audit or {},
+        warnings=warnings,
+    )
+
+
+def write_answer(envelope: Envelope, response: Response) -> bytes:
+    """The bytes of an answer: apiVersion, kind and uid as they came."""
+    answer = _Answer(api_version=envelope.api_version, kind=envelope.kind, response=msgspec.structs.replace(response, uid=envelope.uid))
+    return _encoder.encode(answer)
