@@ -161,11 +161,18 @@ def _group(raw: Mapping[str, Any]) -> str:
 
 def _decode(raw: Mapping[str, Any], shape: type[T]) -> T:
     try:
-        return msgspec.json.decode(msgspec.json.encode(raw), type=shape)
+        return msgspec.json.decode(msgspec.json.encode(_present(raw)), type=shape)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         metadata = raw.get("metadata")
         names = metadata if isinstance(metadata, Mapping) else {}
         raise DumpError(f"{raw.get('kind')} {names.get('namespace', '')}/{names.get('name', '')}: {error}") from error
+
+
+def _present(value: Any) -> Any:
+    """The value without null members: a file written by hand may spell absence so, the API server never does."""
+    if isinstance(value, Mapping):
+        return {key: _present(item) for key, item in value.items() if item is not None}
+    return [_present(item) for item in value] if isinstance(value, list) else value
 
 
 def _objects(documents: Iterable[Any]) -> Iterator[dict[str, Any]]:

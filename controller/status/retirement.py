@@ -102,7 +102,7 @@ def step(view: View, standings: Mapping[str, Sequence[Standing]]) -> Retirement 
         return _noting_refusals(view, _deleting(view, operation))
     if operation.state == "Settling":
         return _noting_refusals(view, _settling(view, operation))
-    return None  # Completed clears the field, and a state nobody knows holds nothing
+    return None if operation.state == "Completed" else operation  # a state of another release is left to that release
 
 
 def holds(view: View, operation: Retirement) -> bool:
@@ -224,6 +224,9 @@ def _undrained(view: View, operation: Retirement) -> str:
     since = _time(operation.phase_started_at, view.now)
     held = []
     for pod in answering:
+        if keys.PROMETHEUS_PORT not in pod.metadata.annotations:
+            held.append(f"{pod.metadata.name}: its command is replaced, so its gauges are not known")
+            continue
         seen = [read for read in reads.get(pod.metadata.uid, ()) if _at(read, since)]
         if len(seen) < 2 or any(read.outcome != "Idle" for read in seen[-2:]):
             held.append(f"{pod.metadata.name}: {_last(seen)}")
@@ -251,8 +254,8 @@ def _last(seen: Sequence[DrainRead]) -> str:
         return "not read yet"
     if seen[-1].outcome == "Idle":
         return "idle once"
-    detail = f" ({seen[-1].detail})" if seen[-1].detail else ""
-    return f"{seen[-1].outcome.lower()}{detail}"
+    outcome = "refused, a replica of that kind cannot be read" if seen[-1].outcome == "Refused" else seen[-1].outcome.lower()
+    return f"{outcome} ({seen[-1].detail})" if seen[-1].detail else outcome
 
 
 # ------------------------------------------------------------------------------------------------------ the deletion on

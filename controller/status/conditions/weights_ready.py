@@ -9,7 +9,7 @@ Source: status facts 4.10, decision D1; the leaf names under `status.nodes` are 
 from collections.abc import Mapping
 from typing import Any
 
-from api import reasons
+from api import keys, reasons
 from api.objects import ModelArtifact, ModelDeployment, Pod, condition
 from api.reasons import WEIGHTS_READY
 from api.status import ModelStatus
@@ -84,9 +84,14 @@ def _candidates(fleet: Fleet) -> list[Pod]:
     return [member.pod for replica in fleet.supervised() for member in replica.members if not terminal(member.pod)]
 
 
+def main_ready(pod: Pod) -> bool:
+    """Whether the engine's container reports ready."""
+    return any(status.name == keys.MAIN_CONTAINER and status.ready for status in pod.status.container_statuses)
+
+
 def _has_weights(pod: Pod, delivery: str) -> bool:
     if delivery == "Engine":
-        return any(status.name == "main" and status.ready for status in pod.status.container_statuses)
+        return main_ready(pod)
     started = condition(pod.status.conditions, "PodReadyToStartContainers")
     return started is not None and started.status == "True"
 
