@@ -155,7 +155,7 @@ def read_argv(
     replaced = bool(command)
     tokens, unresolved = _expanded(command if replaced else argv, variables)
     module = vllm if name == VLLM else sglang
-    rewritten = module.rewrite(tokens, unresolved)
+    rewritten = module.rewrite(tokens, unresolved, table.spellings)
     consumed = consume(table, rewritten.line)
     last = {occurrence.dest: occurrence for occurrence in consumed.occurrences}
     watched = module.WATCHED
@@ -187,7 +187,7 @@ def read_argv(
     if replaced:
         return RoleReading(reading, UNMANAGED, where, encryption, gates, (), last)
     parallelism = _parallelism(name, last, faults, size, rewritten.config, tokens)
-    found = judge_line(reading, last, consumed, parallelism, encryption, rewritten.findings, watched)
+    found = judge_line(reading, last, consumed, parallelism, rewritten.findings, watched)
     return RoleReading(reading, parallelism, where, encryption, gates, found, last)
 
 
@@ -201,10 +201,7 @@ def _position(fault: Fault) -> int:
 def _expanded(argv: Sequence[str], variables: Mapping[str, Expanded | None]) -> tuple[tuple[str, ...], dict[int, tuple[str, ...]]]:
     """The arguments as the kubelet passes them on, and the references left in each."""
     unresolved: dict[int, tuple[str, ...]] = {}
-    for token in argv:
-        if "$" in token:
-            break
-    else:
+    if "$" not in "".join(argv):
         return tuple(argv), unresolved
     out: list[str] = []
     room = 4 * LIMIT

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from engines.findings import Finding, finding
-from engines.launch import launch_findings
-from engines.listener import CERT_REQS, Tls
+from engines import launch_sglang, launch_vllm
+from engines.launch import Facts
+from engines.listener import CERT_REQS
 from engines.parallelism import Parallelism
 from engines.table import VLLM, load, order, versions
 from engines.tokens import Consumed, Fault, Occurrence, Stray
@@ -23,7 +24,6 @@ def judge_line(
     last: Mapping[str, Occurrence],
     consumed: Consumed,
     parallelism: Parallelism,
-    encryption: Tls,
     rewriting: Sequence[Finding],
     watched: frozenset[str],
 ) -> tuple[Finding, ...]:
@@ -45,7 +45,13 @@ def judge_line(
         found += _repeats(consumed.occurrences, last)
     if reading.version and reading.choice != "exact":
         found.append(_other_table(reading))
-    found += launch_findings(reading, last, consumed.occurrences, parallelism, encryption)
+    if last and not reading.faults:
+        facts = Facts(last, load(reading.engine, reading.table).release)
+        if reading.engine == VLLM:
+            launch_vllm.judge(facts, parallelism)
+        else:
+            launch_sglang.judge(facts)
+        found += facts.found
     if len(found) > MOST:
         left = len(found) - MOST
         found = [*found[:MOST], finding("EA019", f"{left} more findings were left out")]

@@ -1,19 +1,58 @@
-"""Launch-time rules of the engines: what makes a line that parses impossible to start, or end in something else than it says."""
+"""Launch-time rules: what makes a line that parses impossible to start, or end in something else than it says.
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+The rules of each engine live in a module of their own; here is what they share. They look only at a readable line, and a rule whose figures are
+not all known (a rank left to `$(VAR)`) stays silent.
+"""
 
-from engines.findings import Finding
-from engines.listener import Tls
-from engines.parallelism import Parallelism
+from collections.abc import Mapping
+from engines.findings import Finding, finding
+from engines.parallelism import on, whole
 from engines.tokens import Occurrence
 
-if TYPE_CHECKING:
-    from engines.facade import Reading
+
+class Facts:
+    """The effective figures of a line, by the engine's own destination names."""
+
+    __slots__ = ("found", "last", "version")
+
+    def __init__(self, last: Mapping[str, Occurrence], release: tuple[int, ...]) -> None:
+        self.last = last
+        self.version = release
+        self.found: list[Finding] = []
+
+    def number(self, dest: str, default: int | None = None) -> int | None:
+        """The stored integer, `default` when the line does not use the option, None when it is not known."""
+        occurrence = self.last.get(dest)
+        return default if occurrence is None else whole(occurrence)
+
+    def on(self, dest: str) -> bool:
+        """Whether the switch is on in the end."""
+        return on(self.last.get(dest))
+
+    def text(self, dest: str) -> str | None:
+        """The stored text, or None when it is unset or not known."""
+        occurrence = self.last.get(dest)
+        stored = None if occurrence is None else occurrence.stored
+        return stored if isinstance(stored, str) else None
+
+    def given(self, dest: str) -> bool:
+        """Whether a text option is set and non-empty, references included."""
+        occurrence = self.last.get(dest)
+        return occurrence is not None and (bool(occurrence.stored) or bool(occurrence.unresolved))
+
+    def say(self, id: str, message: str, *dests: str) -> None:  # noqa: A002 - the wire's own word
+        """Record a finding at the last use of the first destination that the line uses."""
+        occurrence = next((self.last[dest] for dest in dests if dest in self.last), None)
+        self.found.append(finding(id, message, None if occurrence is None else occurrence.position))
+
+    def name(self, dest: str) -> str:
+        """How the line spells a destination."""
+        return self.last[dest].spelling
 
 
-def launch_findings(
-    reading: "Reading", last: Mapping[str, Occurrence], occurrences: Sequence[Occurrence], parallelism: Parallelism, encryption: Tls
-) -> list[Finding]:
-    """Findings of the launch rules. Empty for an unreadable line."""
-    return []
+def ports(facts: Facts, *dests: str) -> None:
+    """TCP ports have 16 bits; the parsers do not look."""
+    for dest in dests:
+        port = facts.number(dest)
+        if port is not None and not 0 <= port <= 65535:
+            facts.say("EA305", f"{facts.name(dest)} {port} is no TCP port", dest)

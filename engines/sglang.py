@@ -6,6 +6,7 @@ Little: the exact token `--config FILE` is replaced by the file's entries in fro
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from engines.table import Option
 from engines.tokens import Fault, Line
 from engines.vllm import Rewritten, drop_config
 
@@ -30,7 +31,7 @@ WATCHED: Final = frozenset(
 )
 
 
-def rewrite(argv: Sequence[str], unresolved: Mapping[int, tuple[str, ...]]) -> Rewritten:
+def rewrite(argv: Sequence[str], unresolved: Mapping[int, tuple[str, ...]], _spellings: Mapping[str, Option]) -> Rewritten:
     """Take an exact `--config FILE` out of the line."""
     if "--config" not in argv:
         return Rewritten(Line(list(argv), range(len(argv)), argv, False, unresolved))

@@ -7,13 +7,15 @@ is declared. Nothing here interprets an option: what a destination means is the 
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
+
+from engines.values import CONVERTERS, Stored, check
 
 VLLM: Final = "vLLM"
 SGLANG: Final = "SGLang"
@@ -29,12 +31,37 @@ ANY: Final = "*"
 SOME: Final = "+"
 
 
-class Option(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Option(msgspec.Struct, frozen=True, gc=False):
     """One registered option.
 
     `arity` is the number of values as argparse counts them: "0", "1", "?", "*", "+" or a decimal number. `type` names the converter
     (`engines.values`), empty for a switch. `choices` are what the converted value is compared with. `off` are the spellings that store false.
+    `deprecated`: the engine warns when it is used. `plain`: a value is stored as its text.
     """
+
+    dest: str
+    spellings: tuple[str, ...]
+    arity: str
+    type: str
+    choices: tuple[str | int | None, ...]
+    off: tuple[str, ...]
+    deprecated: bool
+    plain: bool
+    converter: Callable[[str], Stored] | None
+
+    @property
+    def canonical(self) -> str:
+        """The first two-dash spelling: how messages name the option."""
+        return next((s for s in self.spellings if s.startswith("--")), self.spellings[0])
+
+    def store(self, text: str) -> Stored:
+        """What the engine stores for one value. Raises Refused; a value of a type without a known rule is stored as its text."""
+        value = text if self.converter is None else self.converter(text)
+        return check(value, self.choices, text) if self.choices else value
+
+
+class _Row(msgspec.Struct, frozen=True, array_like=True):
+    """One line of a table's file; trailing members that are empty are left out there."""
 
     dest: str
     spellings: tuple[str, ...]
@@ -42,23 +69,25 @@ class Option(msgspec.Struct, frozen=True, array_like=True, gc=False):
     type: str = ""
     choices: tuple[str | int | None, ...] = ()
     off: tuple[str, ...] = ()
+    deprecated: bool = False
 
-    @property
-    def canonical(self) -> str:
-        """The first two-dash spelling: how messages name the option."""
-        return next((s for s in self.spellings if s.startswith("--")), self.spellings[0])
+    def option(self) -> Option:
+        """The row as the readers use it."""
+        converter = None if self.type in {"", "str"} else CONVERTERS.get(self.type)
+        plain = converter is None and not self.choices
+        return Option(self.dest, self.spellings, self.arity, self.type, self.choices, self.off, self.deprecated, plain, converter)
 
 
 class _File(msgspec.Struct, frozen=True):
     engine: str
     version: str
-    options: tuple[Option, ...]
+    options: tuple[_Row, ...]
 
 
 class Table:
     """The options of one release, indexed for a parser. Immutable after construction."""
 
-    __slots__ = ("_long", "by_dest", "engine", "options", "short", "spellings", "version")
+    __slots__ = ("_long", "by_dest", "engine", "options", "release", "short", "spellings", "version")
 
     def __init__(self, engine: str, version: str, options: tuple[Option, ...]) -> None:
         self.engine = engine
@@ -68,7 +97,9 @@ class Table:
         for option in options:
             for spelling in option.spellings:
                 spellings[spelling] = option
-        self.spellings: Mapping[str, Option] = MappingProxyType(spellings)
+        # A plain dict, not a proxy of one: this look-up is the reader's innermost step.
+        self.spellings: Mapping[str, Option] = spellings
+        self.release = (order(version) or ((0,), 0, 0))[0]
         self.short: tuple[str, ...] = tuple(s for s in spellings if not s.startswith("--"))
         self._long = sorted(s for s in spellings if s.startswith("--"))
         by_dest: dict[str, Option] = {}
@@ -141,7 +172,7 @@ def load(engine: str, version: str) -> Table:
         raise KeyError(f"no option table for {engine} {version}")
     raw = (TABLES / f"{engine.lower()}-{version}.json").read_bytes()
     file = msgspec.json.decode(raw, type=_File)
-    return Table(file.engine, file.version, file.options)
+    return Table(file.engine, file.version, tuple(row.option() for row in file.options))
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from engines.table import ANY, NONE, ONE, OPTIONAL, SOME, Option, Table
-from engines.values import Refused, Stored, convert, show
+from engines.values import Refused, Stored, show
 
 FaultKind = Literal[
     "ambiguous",
@@ -28,6 +28,8 @@ FaultKind = Literal[
     "environment",
 ]
 StrayKind = Literal["unknown", "word", "terminator", "behind-terminator"]
+
+TERMINATOR: Final = "--"
 
 # The launcher's own token in front of the role's (the model): no position in the role's arguments.
 BEFORE: Final = -1
@@ -145,6 +147,10 @@ def classify(table: Table, token: str) -> Match | None:
             return _ambiguous(name, names)
     else:
         old = _short(table, token)
+        if equals and name == "-":
+            # NEW argparse takes every spelling for a candidate, OLD takes the token for unknown.
+            message = f"{show(token)} is read differently by different Python releases (ambiguous or unknown)"
+            return Match(None, fault=Fault("families-differ", message, spelling=name))
         if equals:
             # NEW argparse splits at '=' before it looks for prefixes; OLD compares the whole token.
             new = [(s, token[2:] if s == token[:2] else rest) for s in table.short if s == token[:2] or s.startswith(name)]
@@ -175,17 +181,27 @@ class _Reader:
         self.bad: list[Fault] = []
 
     def written(self, position: int, registered: str) -> str:
-        """How the role's argument spelled the option."""
-        if position < 0:
-            return registered
-        text = self.line.argv[position]
-        name = text.partition("=")[0]
-        return registered if len(name) > len(registered) and name.startswith(registered) and len(registered) == 2 else name
+        """How the role's argument spelled the option: without a value, glued or behind an '='."""
+        name = self.line.argv[position].partition("=")[0]
+        return registered if len(registered) == 2 and name.startswith(registered) else name
 
-    def refuse(self, option: Option, registered: str, position: int, last: int, kind: FaultKind, why: str) -> None:
+    def name(self, match: Match, token: str, position: int) -> tuple[Option, str] | None:
+        """What a token that is no exact spelling names; None when it is dealt with already."""
+        if match.fault is not None:
+            self.faults.append(msgspec.structs.replace(match.fault, position=position))
+        elif match.option is None:
+            self.strays.append(Stray(token, position, "unknown"))
+        elif match.explicit is not None:
+            _explicit(self, match.option, match.registered, match.explicit, position)
+        else:
+            return match.option, match.registered
+        return None
+
+    def refuse(self, option: Option, registered: str, position: int, kind: FaultKind, why: str) -> None:
+        """Record a use that the parser refuses whatever the option is."""
         spelling = self.written(position, registered)
         message = f"{show(spelling)}{_means(spelling, registered)} {why}"
-        self.found.append(Occurrence(option.dest, spelling, registered, position, (), last, fault=message))
+        self.found.append(Occurrence(option.dest, spelling, registered, position, (), position, None, message))
         self.faults.append(Fault(kind, message, position, spelling, option.dest))
 
     def take(self, option: Option, registered: str, position: int, last: int, values: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -195,11 +211,12 @@ class _Reader:
             self.found.append(Occurrence(option.dest, spelling, registered, position, values, last, None, None, names))
             return
         try:
-            if option.arity == ONE or option.arity == OPTIONAL:  # noqa: PLR1714 - two comparisons cost less than a set here
-                text = values[0] if values else None
-                stored: Stored = None if text is None else text if option.type == "str" and not option.choices else convert(option, text)
+            if option.arity == ONE:
+                stored: Stored = option.store(values[0])
+            elif option.arity == OPTIONAL:
+                stored = option.store(values[0]) if values else None
             else:
-                stored = tuple(convert(option, text) for text in values)  # type: ignore[misc]
+                stored = tuple(option.store(text) for text in values)  # type: ignore[misc]
         except Refused as refused:
             message = f"{show(spelling)}{_means(spelling, registered)}: {refused}"
             self.found.append(Occurrence(option.dest, spelling, registered, position, values, last, None, message))
@@ -215,29 +232,31 @@ def _means(spelling: str, registered: str) -> str:
 def consume(table: Table, line: Line) -> Consumed:
     """Read one line with one table. Never raises; linear in the number and length of the tokens."""
     tokens, at = line.tokens, line.at
-    spellings = table.spellings
+    find = table.spellings.get
     marks: list[Option | Match | None] = []
+    mark = marks.append
     end = len(tokens)
     for index, token in enumerate(tokens):
         if token[:1] != "-":
-            marks.append(None)
-        elif (option := spellings.get(token)) is not None:
-            marks.append(option)
-        elif token == "--":
+            mark(None)
+        elif (option := find(token)) is not None:
+            mark(option)
+        elif token == TERMINATOR:
             end = index
             break
         else:
-            marks.append(classify(table, token))
+            mark(classify(table, token))
     reader = _Reader(table, line)
-    _consume(reader, marks, end, line.positional)
+    _consume(reader, marks, end)
     for index in range(end, len(tokens)):
         reader.strays.append(Stray(tokens[index], at[index], "terminator" if index == end else "behind-terminator"))
     return Consumed(reader.found, reader.strays, reader.faults, reader.bad)
 
 
-def _consume(reader: _Reader, marks: list[Option | Match | None], end: int, positional: bool) -> None:
-    tokens, at, unresolved = reader.line.tokens, reader.line.at, reader.line.unresolved
-    found = reader.found
+def _consume(reader: _Reader, marks: list[Option | Match | None], end: int) -> None:
+    tokens, at, argv, unresolved = reader.line.tokens, reader.line.at, reader.line.argv, reader.line.unresolved
+    positional = reader.line.positional
+    keep = reader.found.append
     index = 0
     while index < end:
         mark = marks[index]
@@ -250,63 +269,62 @@ def _consume(reader: _Reader, marks: list[Option | Match | None], end: int, posi
             else:
                 reader.strays.append(Stray(tokens[start], position, "word"))
             continue
-        if mark.__class__ is Option:
-            option, registered, explicit = mark, tokens[start], None
+        if isinstance(mark, Option):
+            option, registered = mark, tokens[start]
+            if option.arity == NONE:
+                keep(Occurrence(option.dest, argv[position], registered, position, (), position, registered not in option.off))
+                continue
+            if option.arity == ONE and not unresolved and index < end and marks[index] is None:
+                text = tokens[index]
+                try:
+                    stored = text if option.plain else option.store(text)
+                except Refused:
+                    reader.take(option, registered, position, at[index], (text,), ())
+                else:
+                    keep(Occurrence(option.dest, argv[position], registered, position, (text,), at[index], stored))
+                index += 1
+                continue
         else:
-            assert isinstance(mark, Match)
-            if mark.fault is not None:
-                reader.faults.append(msgspec.structs.replace(mark.fault, position=position))
+            named = reader.name(mark, tokens[start], position)
+            if named is None:
                 continue
-            if mark.option is None:
-                reader.strays.append(Stray(tokens[start], position, "unknown"))
-                continue
-            option, registered, explicit = mark.option, mark.registered, mark.explicit
-        assert isinstance(option, Option)
-        arity = option.arity
-        if explicit is not None:
-            _explicit(reader, option, registered, explicit, position)
-            continue
-        if arity == NONE:
-            spelling = registered if position < 0 else reader.line.argv[position]
-            found.append(Occurrence(option.dest, spelling, registered, position, (), position, registered not in option.off))
-            continue
-        while index < end and marks[index] is None and _wants(arity, index - start - 1):
-            index += 1
-        count = index - start - 1
-        last = at[index - 1] if count else position
-        if _lacks(arity, count):
-            index = start + 1
-            reader.refuse(option, registered, position, position, "missing-value", _LACKING.get(arity, f"expects {arity} values"))
-            continue
-        names: tuple[str, ...] = ()
-        if unresolved and count:
-            names = tuple(n for i in range(start + 1, index) for n in unresolved.get(at[i], ()))
-        reader.take(option, registered, position, last, tuple(tokens[start + 1 : index]), names)
+            option, registered = named
+        index = _values(reader, option, registered, start, end, marks)
+
+
+def _values(reader: _Reader, option: Option, registered: str, start: int, end: int, marks: list[Option | Match | None]) -> int:
+    """Take an option's values from the tokens behind it. Returns the index of the first token left."""
+    at, unresolved = reader.line.at, reader.line.unresolved
+    arity, position = option.arity, at[start]
+    if arity == NONE:
+        reader.found.append(Occurrence(option.dest, reader.written(position, registered), registered, position, (), position, registered not in option.off))
+        return start + 1
+    index = start + 1
+    most = end if arity in (ANY, SOME) else min(end, index + (1 if arity == OPTIONAL else int(arity)))
+    while index < most and marks[index] is None:
+        index += 1
+    count = index - start - 1
+    if count < (0 if arity in (ANY, OPTIONAL) else 1 if arity == SOME else int(arity)):
+        reader.refuse(option, registered, position, "missing-value", _LACKING.get(arity, f"expects {arity} values and has {count}"))
+        return start + 1
+    names: tuple[str, ...] = ()
+    if unresolved and count:
+        names = tuple(n for i in range(start + 1, index) for n in unresolved.get(at[i], ()))
+    reader.take(option, registered, position, at[index - 1], tuple(reader.line.tokens[start + 1 : index]), names)
+    return index
 
 
 _LACKING: Final = {ONE: "expects a value and has none", SOME: "expects at least one value and has none"}
-
-
-def _wants(arity: str, have: int) -> bool:
-    if arity in (ONE, OPTIONAL):
-        return have < 1
-    return arity in (ANY, SOME) or have < int(arity)
-
-
-def _lacks(arity: str, have: int) -> bool:
-    if arity in (ONE, SOME):
-        return have == 0
-    return arity not in (ANY, OPTIONAL) and have < int(arity)
 
 
 def _explicit(reader: _Reader, option: Option, registered: str, explicit: str, position: int) -> None:
     """An option with its value in the same token."""
     arity = option.arity
     if arity == NONE:
-        reader.refuse(option, registered, position, position, "unwanted-value", f"takes no value, '{show(explicit)}' was given")
+        reader.refuse(option, registered, position, "unwanted-value", f"takes no value, '{show(explicit)}' was given")
         return
     if arity not in (ONE, OPTIONAL, ANY, SOME) and int(arity) != 1:
-        reader.refuse(option, registered, position, position, "missing-value", f"expects {arity} values")
+        reader.refuse(option, registered, position, "missing-value", f"expects {arity} values")
         return
     names = reader.line.unresolved.get(position, ()) if reader.line.unresolved else ()
     if explicit == "--":

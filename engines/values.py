@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from engines.table import Option
-
 Stored = str | int | float | bool | tuple["str | int | float | None", ...] | None
 
 # Longer texts are cut in messages: statuses and admission answers are bounded.
@@ -104,11 +102,9 @@ CONVERTERS: Final[Mapping[str, Callable[[str], Stored]]] = {
 }
 
 
-def convert(option: Option, text: str) -> Stored:
-    """What the engine stores for one value of the option. Raises Refused; an unknown type converts to its text."""
-    converter = CONVERTERS.get(option.type)
-    value = text if converter is None else converter(text)
-    if option.choices and value not in option.choices:
-        shown = ", ".join(str(c) for c in option.choices[:12] if c is not None)
-        raise Refused(f"'{show(text)}' is not one of {shown}{', …' if len(option.choices) > 12 else ''}")
+def check(value: Stored, choices: tuple[str | int | None, ...], text: str) -> Stored:
+    """Compare a converted value with an option's choices. Raises Refused."""
+    if value not in choices:
+        shown = ", ".join(str(c) for c in choices[:12] if c is not None)
+        raise Refused(f"'{show(text)}' is not one of {shown}{', …' if len(choices) > 12 else ''}")
     return value

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from engines.findings import Finding, finding
+from engines.table import Option
 from engines.tokens import BEFORE, Fault, Line
 from engines.values import Refused, show, to_count
 
@@ -47,6 +48,7 @@ WATCHED: Final = frozenset(
 # Dotted members nest; the engine's own JSON writer gives up long before this.
 DEPTH: Final = 64
 
+_REWRITES: Final = re.compile(r"-(?:O|-model\s*(?:=|$)|-help=|[^=]*[_.])")
 _IS_MODEL: Final = re.compile(r"--model(=.+|$)")
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
@@ -61,14 +63,11 @@ class Rewritten(msgspec.Struct, frozen=True):
     config: int | None = None
 
 
-def rewrite(argv: Sequence[str], unresolved: Mapping[int, tuple[str, ...]]) -> Rewritten:
+def rewrite(argv: Sequence[str], unresolved: Mapping[int, tuple[str, ...]], spellings: Mapping[str, Option]) -> Rewritten:
     """Rewrite a role's arguments as `vllm serve MODEL ARGS` does."""
-    plain = True
-    for token in argv:
-        if token[:1] == "-" and ("_" in token or "." in token or token[:2] == "-O" or token[:7] in {"--model", "--confi", "--help="}):
-            plain = False
-            break
-    if plain:
+    # A registered spelling needs no rewriting, so most lines are done with one look at what else starts with a dash.
+    odd = [token for token in argv if token[:1] == "-" and token not in spellings]
+    if "--config" not in argv and "--model" not in argv and not any(map(_REWRITES.match, odd)):
         return Rewritten(Line([MODEL, *argv], range(BEFORE, len(argv)), argv, True, unresolved))
     faults: list[Fault] = []
     findings: list[Finding] = []
