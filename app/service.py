@@ -63,12 +63,14 @@ class Service:
         keeper: CertKeeper,
         controller: Runs,
         rows: Callable[[], Iterator[Row]],
+        idle: Callable[[], bool] = lambda: True,
     ) -> None:
         self.health = Health()
         self.keeper = keeper
         self._settings = settings
         self._clock = clock
         self._controller = controller
+        self._idle = idle
         self.health.add("certificate", self._certificate)
         for name in controller.ready():
             self.health.add(name, self._controller_check(name))
@@ -126,6 +128,11 @@ class Service:
         if not self.health.stopping:
             raise PartDiedError(f"{name} ended by itself")
 
+    @property
+    def idle(self) -> bool:
+        """Nothing waits to be judged: what is stored is what is known."""
+        return self._idle()
+
     def _certificate(self) -> str | None:
         return None if self.keeper.ready else (self.keeper.problem or "the certificate is not valid")
 
@@ -155,6 +162,7 @@ def assemble(
         ),
         controller=controller,
         rows=lambda: rows(controller.cache),
+        idle=lambda: controller.queue.idle,
     )
 
 

@@ -1,0 +1,78 @@
+"""`mdctl run`, which is `make run`: everything on this machine."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from app.flags import with_settings
+from app.settings import Effective
+
+STATE_DIR = Path(".run")
+
+# What makes sense to choose on a laptop; the rest is fixed by the run itself.
+CHOICES = (
+    "act",
+    "fence.scalerUsernames",
+    "instance-host-path-volume-allowed",
+    "instance-privileged-allowed",
+    "kueue",
+    "log.level",
+    "model-deployment-kv-cache-dtype-owned",
+    "observers.enabled",
+    "reservedNamespaces",
+)
+
+
+@click.command("run", short_help="Run everything here: embedded cluster, webhooks, controller, a scenario.")
+@click.option("--scenario", "name", default="prefill-decode", show_default=True, help="A scenario's name, or a file; 'none' plays nothing.")
+@click.option("--once", is_flag=True, help="Play the scenario, print the final statuses as YAML, end.")
+@click.option("--speed", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="How much faster than written.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the cluster's API; 0 takes a free one.")
+@click.option(
+    "--keep-state", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep kubeconfig, keys and log in DIR afterwards."
+)
+@click.option("--list", "listing", is_flag=True, help="List the scenarios and end.")
+@with_settings(*CHOICES)
+def command(*, effective: Effective, name: str, once: bool, speed: float, port: int, keep_state: Path | None, listing: bool) -> None:
+    """Run everything on this machine: an embedded cluster, our manifests in it, the service against it, and a scenario.
+
+    On a terminal the table of `kubectl get md -A` updates in place; elsewhere one line is printed per change. The kubeconfig's path is
+    shown, so that a real kubectl works beside it. Ctrl-C ends it with 0; --once ends with 0 when the statuses came to rest, else with 1.
+
+    \b
+    Examples:
+      mdctl run
+      mdctl run --once --speed 20 > statuses.yaml
+      mdctl run --scenario none --port 7443 --keep-state ./cluster
+      mdctl run --scenario ./my-scenario.yaml --speed 5
+    """
+    from app import logging, loop
+    from app.local_run import LocalRun, Plan, find_scenario, scenario_names
+
+    if listing:
+        for known in scenario_names():
+            print(known)
+        return
+    try:
+        scenario = find_scenario(name)
+    except (LookupError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    state_dir = (keep_state or STATE_DIR).resolve()
+    state_dir.mkdir(parents=True, exist_ok=True)
+    settings = effective.settings.model_copy(
+        update={
+            "serve_host": "127.0.0.1",
+            "serve_port": 0,
+            "serve_drain_seconds": 0.0,
+            "certs_source": "secret",
+            "namespace": "modelwarden-system",
+            "kubeconfig": None,
+            "watch_namespace": None,
+        }
+    )
+    plan = Plan(scenario, state_dir, keep_state=keep_state is not None, once=once, speed=speed, port=port)
+    with (state_dir / "service.log").open("w", encoding="utf-8") as file:
+        logging.configure(settings.log_level, "json", stream=file)
+        code = loop.run(lambda stop: LocalRun(plan, settings).run(stop))
+    sys.exit(code)
