@@ -1,0 +1,159 @@
+"""The difference that is written, the Events that tell of it, and the notices they come from."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from cluster import FakeCluster, merge
+from things import deployment, pod
+from virtual import VirtualClock, settle
+
+from api.objects import ObjectMeta, Pod
+from api.status import Condition, Retirement, Status
+from controller.events import EventRecorder, bounded
+from controller.transitions import Notice, pod_notices, sight, status_notices
+from controller.writer import OWNED, difference
+from kube.errors import ServerError
+
+META = ObjectMeta(name="chat", namespace="team", uid="u1")
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "patch"),
+    [
+        pytest.param(None, {"phase": "Ready"}, {"phase": "Ready"}, id="a first status is written whole"),
+        pytest.param({"phase": "Ready"}, {"phase": "Ready"}, {}, id="an equal one not at all"),
+        pytest.param(
+            {"phase": "Ready", "phaseMessage": "x"}, {"phase": "Ready"}, {"phaseMessage": None}, id="what goes is an explicit null"
+        ),
+        pytest.param(
+            {"retirement": {"state": "Settling"}, "phase": "Ready"},
+            {"phase": "Ready"},
+            {"retirement": None},
+            id="a retirement is cleared with an explicit null",
+        ),
+        pytest.param({"theirs": 1, "phase": "A"}, {"phase": "B"}, {"phase": "B"}, id="a field of another writer stays"),
+        pytest.param(
+            {"kvCache": {"binding": "b", "domain": {"name": "n", "dtype": "x"}}},
+            {"kvCache": {"binding": "b", "domain": {"name": "n"}}},
+            {"kvCache": {"domain": {"dtype": None}}},
+            id="an inner field is removed by its own null",
+        ),
+        pytest.param({"roles": [{"name": "a"}]}, {"roles": [{"name": "b"}]}, {"roles": [{"name": "b"}]}, id="a list is replaced whole"),
+        pytest.param({"router": "odd"}, {"router": {"name": "r"}}, {"router": {"name": "r"}}, id="a value of another shape is replaced"),
+        pytest.param({"observedGeneration": True}, {"observedGeneration": 1}, {"observedGeneration": 1}, id="true is not one"),
+        pytest.param("broken", {"phase": "A"}, {"phase": "A"}, id="a status that is no object is as none"),
+    ],
+)
+def test_difference(stored: Any, wanted: dict[str, Any], patch: dict[str, Any]) -> None:
+    """The merge patch holds what differs among our fields, and applying it gives what was wanted."""
+    found = difference(stored, wanted)
+    assert found == patch
+    if isinstance(stored, dict):
+        assert {name: value for name, value in merge(stored, found).items() if name in OWNED} == wanted
+
+
+def status(phase: str = "Ready", **parts: Any) -> Status:
+    return Status(phase=phase, **parts)
+
+
+def ready(state: str, reason: str = "R") -> tuple[Condition, ...]:
+    return (Condition(type="QuotaReserved", status=state, reason=reason, message="m"),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reasons"),
+    [
+        pytest.param(None, status(), [], id="a first status is no transition"),
+        pytest.param(status("Starting"), status("Ready"), ["Ready"], id="a phase that changed"),
+        pytest.param(status(), status(), [], id="nothing changed"),
+        pytest.param(
+            status(conditions=ready("True")), status(conditions=ready("False", "Pending")), ["Pending"], id="a condition that fell"
+        ),
+        pytest.param(status(conditions=ready("True")), status(conditions=ready("Unknown", "X")), [], id="Unknown is no news"),
+        pytest.param(status(), status(retirement=Retirement(state="Admitted")), ["RetirementAdmitted"], id="an operation that began"),
+        pytest.param(status(retirement=Retirement(state="Settling")), status(), ["RetirementEnded"], id="an operation that ended"),
+    ],
+)
+def test_status_notices(old: Status | None, new: Status, reasons: list[str]) -> None:
+    """Events tell of transitions only."""
+    assert [notice.reason for notice in status_notices(old, new)] == reasons
+
+
+def decoded(*made: Any) -> list[Pod]:
+    import msgspec
+
+    return [msgspec.convert(item, Pod) for item in made]
+
+
+def test_pod_notices() -> None:
+    """Evictions, departures and restarts are told once, with every Pod in one sentence."""
+    owner = deployment()
+    before = sight(decoded(pod(owner, "a").json, pod(owner, "b").json))
+    gone = [pod(owner, name).json for name in "ab"]
+    for item in gone:
+        item["status"].update(reason="Evicted")
+    after = sight(decoded(*gone))
+    assert pod_notices(None, after) == []
+    assert pod_notices(before, after) == [Notice("Warning", "ReplicaEvicted", "Pods evicted: a, b")]
+    assert pod_notices(after, after) == []
+
+
+async def sent(notices: list[Notice], *, gaps: float = 0.0, api: FakeCluster | None = None) -> FakeCluster:
+    api, clock = api or FakeCluster(), VirtualClock()
+    recorder = EventRecorder(api, clock, "me")  # type: ignore[arg-type]
+    task = asyncio.create_task(recorder.run())
+    for notice in notices:
+        recorder.notice(META, notice)
+        await settle()
+        await clock.advance(gaps)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return api
+
+
+async def test_an_event_has_the_form_of_its_api() -> None:
+    """events.k8s.io/v1 with everything that the API server demands."""
+    api = await sent([Notice("Warning", "Degraded", "1 of 2")])
+    (request,) = api.sent("create", "Event")
+    body = request.body
+    assert body["apiVersion"] == "events.k8s.io/v1"
+    assert body["regarding"]["uid"] == "u1"
+    assert {"eventTime", "reportingController", "reportingInstance", "action", "reason", "note", "type"} <= body.keys()
+    assert body["metadata"]["namespace"] == "team"
+
+
+async def test_repeats_become_a_series() -> None:
+    """The same notice within six minutes counts on the Event that told it first."""
+    notice = Notice("Normal", "Ready", "x")
+    api = await sent([notice] * 3, gaps=10)
+    assert len(api.sent("create", "Event")) == 1
+    assert [request.body["series"]["count"] for request in api.sent("patch", "Event")] == [2, 3]
+
+
+async def test_an_old_notice_is_told_anew() -> None:
+    """After six minutes a repetition is an Event of its own."""
+    api = await sent([Notice("Normal", "Ready", "x")] * 2, gaps=400)
+    assert len(api.sent("create", "Event")) == 2
+
+
+async def test_a_flapping_object_is_limited() -> None:
+    """25 at once, then one in five minutes."""
+    api = await sent([Notice("Normal", "Ready", str(number)) for number in range(60)])
+    assert len(api.sent("create", "Event")) == 25
+
+
+async def test_a_failing_event_hurts_nobody() -> None:
+    """An Event that cannot be sent is dropped, and the next one goes."""
+    api = FakeCluster()
+    failures = [ServerError(500, "x", "x")]
+    api.fail = lambda _: failures.pop() if failures else None
+    await sent([Notice("Normal", "A", "x"), Notice("Normal", "B", "x")], api=api)
+    assert [request.body["reason"] for request in api.sent("create", "Event")] == ["A", "B"]
+
+
+@pytest.mark.parametrize("note", ["x" * 5000, "é" * 700, "short"])
+def test_notes_are_bounded(note: str) -> None:
+    """At most 1 KiB of UTF-8, never a broken character."""
+    assert len(bounded(note).encode()) <= 1024
+    assert bounded("short") == "short"
