@@ -27,6 +27,7 @@ from app.service import PartDiedError, Service, assemble
 from app.settings import Settings
 from kube.client import Client
 from kube.config import connect
+from kube.errors import KubeError
 from local.cluster import EmbeddedCluster
 from local.scenario import Scenario, load, play
 
@@ -37,6 +38,10 @@ QUIET_SECONDS = 0.6
 PATIENCE_SECONDS = 20.0
 LOOK_SECONDS = 0.1
 START_SECONDS = 30.0
+
+
+class RunError(Exception):
+    """The run cannot go on, for a reason that a person can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +81,12 @@ class LocalRun:
             try:
                 return await self._supervise(cluster, client, service, stop)
             except BaseExceptionGroup as group:
-                died, rest = group.split(PartDiedError)
-                if died is None or rest is not None:
+                told, rest = group.split((PartDiedError, RunError))
+                if told is None or rest is not None:
                     raise
-                log.critical("the service died", error=str(died.exceptions[0]))
-                print(f"the service died: {died.exceptions[0]}", file=sys.stderr)
+                for error in told.exceptions:
+                    log.critical("the run ends", error=str(error))
+                    print(f"the run ends: {error}", file=sys.stderr)
                 return 1
 
     async def _supervise(self, cluster: EmbeddedCluster, client: Client, service: Service, stop: asyncio.Event) -> int:
@@ -95,7 +101,7 @@ class LocalRun:
             try:
                 await self._up(service)
                 display.head(*self._greeting(cluster, service))
-                playing = group.create_task(self._play(cluster, client, display), name="scenario")
+                playing = group.create_task(self._play(client, display), name="scenario")
                 code = await self._until_done(board, service, playing, stop)
             finally:
                 for task in drawing:
@@ -139,20 +145,24 @@ class LocalRun:
         return False
 
     async def _up(self, service: Service) -> None:
-        """Wait until reviews can be answered and every cache is in step. Raises TimeoutError with what is missing."""
+        """Wait until reviews can be answered: caches may come later, as they may on any cluster."""
         try:
             async with asyncio.timeout(START_SECONDS):
                 await service.https.up()
                 await service.keeper.loaded.wait()
-                while not service.health.ready()[0] or service.keeper.problem:
+                while service.keeper.problem:
                     await self._clock.sleep(LOOK_SECONDS / 4)
         except TimeoutError as error:
-            raise TimeoutError(f"the service did not become ready:\n{service.health.ready()[1]}") from error
+            raise RunError(f"the service did not become ready:\n{service.health.ready()[1]}") from error
 
-    async def _play(self, cluster: EmbeddedCluster, client: Client, display: Display) -> None:
-        if self._plan.scenario is not None:
+    async def _play(self, client: Client, display: Display) -> None:
+        if self._plan.scenario is None:
+            return
+        try:
             await play(self._plan.scenario, client, self._scenario_clock, lambda step: display.say(str(step)))
-            display.say("the scenario is over" + ("" if self._plan.once else "; the cluster goes on until Ctrl-C"))
+        except (KubeError, ValueError) as error:
+            raise RunError(f"the scenario failed: {error}") from error
+        display.say("the scenario is over" + ("" if self._plan.once else "; the cluster goes on until Ctrl-C"))
 
     def _display(self, lines: Callable[[], list[Line]]) -> Display:
         from rich.console import Console
