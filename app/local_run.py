@@ -22,7 +22,7 @@ from api.clock import Clock
 from app.board import Board, Line
 from app.clock import ScaledClock, SystemClock
 from app.display import Display, LineDisplay, TableDisplay
-from app.manifests import install
+from app.planting import plant
 from app.service import PartDiedError, Service, assemble
 from app.settings import Settings
 from kube.client import Client
@@ -75,7 +75,7 @@ class LocalRun:
             await cluster.start()
             stack.push_async_callback(cluster.stop)
             client = await stack.enter_async_context(await connect(str(cluster.kubeconfig)))
-            await install(client)
+            await plant(client, self._settings.namespace)
             service = assemble(self._settings, client, self._clock)
             cluster.webhook_services[self._settings.namespace, self._settings.certs_service] = service.https.address
             try:
