@@ -13,7 +13,7 @@ from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDepl
 from webhooks import defaulting, wire
 from webhooks.answers import invalid
 from webhooks.fence import FenceRequest, Scaler, Verdict, judge, scaler_to_read, target_of
-from webhooks.fence.messages import describe, refusal
+from webhooks.fence.messages import explain, refusal
 from webhooks.lookups import Lookup
 from webhooks.metrics import AdmissionMetrics
 from webhooks.patch import encode_patch
@@ -50,7 +50,7 @@ class DeploymentReviews:
         if verdict.rules and verdict.term is not None:
             audit[TERM] = str(verdict.term)
         if not verdict.allowed:
-            causes = tuple(Cause(reason=v.rule, field=v.field, message=describe(v)) for v in verdict.violations)
+            causes = tuple(Cause(reason=v.rule, field=v.field, message=explain(v)) for v in verdict.violations)
             details = Details(name=name, group=keys.GROUP, kind=keys.MODEL_DEPLOYMENT, causes=causes)
             return wire.refuse(403, "Forbidden", refusal(verdict), details=details, audit=audit)
         if old is not None and old.metadata.deleting:

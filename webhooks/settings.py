@@ -10,6 +10,7 @@ from api.objects import Struct
 
 DEFAULT_NAMESPACE = "modelwarden-system"
 SCALER_ACCOUNT = "modeldeployment-scaler"
+USERNAMES = "fence.scalerUsernames"
 
 
 def default_scaler_usernames(namespace: str = DEFAULT_NAMESPACE) -> tuple[str, ...]:
@@ -34,12 +35,24 @@ class AdmissionSettings(Struct, frozen=True):
                 if not isinstance(flat[key], bool):
                     raise ValueError(f"setting {key} must be true or false, not {flat[key]!r}")
                 values[field] = flat[key]
-        if "fence.scalerUsernames" in flat:
-            names = flat["fence.scalerUsernames"]
+        if USERNAMES in flat:
+            names = flat[USERNAMES]
             if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-                raise ValueError(f"setting fence.scalerUsernames must be a list of texts, not {names!r}")
+                raise ValueError(f"setting {USERNAMES} must be a list of texts, not {names!r}")
             values["scaler_usernames"] = tuple(names)
         return cls(**values)
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """A `KEY=VALUE` of a command line as an entry of the flat map. Raises ValueError."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text!r} is no KEY=VALUE")
+    if key not in _SWITCHES and key != USERNAMES:
+        raise ValueError(f"{key!r} is no setting of admission: {', '.join(sorted((*_SWITCHES, USERNAMES)))}")
+    if key == USERNAMES:
+        return key, [name for name in value.split(",") if name]
+    return key, {"true": True, "false": False}.get(value, value)
 
 
 _SWITCHES = {

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from webhooks.offline import answer
-from webhooks.settings import AdmissionSettings
+from webhooks.settings import AdmissionSettings, parse_setting
 
 EXAMPLES = """\b
 Examples:
@@ -42,7 +42,7 @@ def command(file: str | None, objects: tuple[str, ...], settings: tuple[str, ...
     try:
         review = next(iter(_documents(file)), None)
         found = [obj for source in objects for document in _documents(source) for obj in _expanded(document)]
-        response = asyncio.run(answer(review or {}, found, AdmissionSettings.from_flat(dict(_setting(text) for text in settings))))
+        response = asyncio.run(answer(review or {}, found, AdmissionSettings.from_flat(dict(parse_setting(text) for text in settings))))
     except (OSError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     click.echo(json.dumps(response, indent=2, ensure_ascii=False))
@@ -73,7 +73,7 @@ def _documents(source: str) -> Iterator[dict[str, Any]]:
 
     text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
     try:
-        documents = list(yaml.load_all(text, Loader=_loader()))  # noqa: S506 - the loader is SafeLoader without its timestamps
+        documents = list(yaml.load_all(text, Loader=_loader()))
     except yaml.YAMLError as error:
         raise ValueError(f"{source}: {error}") from error
     for document in documents:
@@ -101,15 +101,6 @@ def _expanded(document: dict[str, Any]) -> list[dict[str, Any]]:
     if str(document.get("kind", "")).endswith("List") and isinstance(items, list):
         return [item for item in items if isinstance(item, dict)]
     return [document]
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise ValueError(f"{text!r} is no KEY=VALUE")
-    if key == "fence.scalerUsernames":
-        return key, [name for name in value.split(",") if name]
-    return key, {"true": True, "false": False}.get(value, value)
 
 
 def _quiet() -> None:

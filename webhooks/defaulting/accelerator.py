@@ -1,7 +1,7 @@
 """`resources.accelerator` where a role leaves it open: one card, or an elastic role's tensor size.
 
-It refuses nothing: a type that does not exist and a tensor size that cannot be read are findings of the rules, which see the same request next
-and name everything that is wrong together. Source: admission facts 4.
+It refuses nothing: a type that does not exist and a tensor size that cannot be read are findings of the rules, which see the same request
+next and name everything that is wrong together. Source: admission facts 4.
 """
 
 from collections.abc import Mapping

@@ -40,27 +40,25 @@ OUTCOMES = {
 
 
 def describe(violation: Violation) -> str:
-    """One violation: field, present and attempted value, and why."""
-    facts = ", ".join(
-        part
-        for part in (
-            f"present {violation.present}" if violation.present else "",
-            f"attempted {violation.attempted}" if violation.attempted else "",
-        )
-        if part
-    )
-    return f"{violation.field}: {violation.said}" + (f" ({facts})" if facts else "")
+    """One violation: field, why, present and attempted value."""
+    return f"{violation.field}: {explain(violation)}"
+
+
+def explain(violation: Violation) -> str:
+    """One violation without its field."""
+    facts = [f"{word} {value}" for word, value in (("present", violation.present), ("attempted", violation.attempted)) if value]
+    return violation.said + (f" ({', '.join(facts)})" if facts else "")
 
 
 def refusal(verdict: Verdict) -> str:
     """The whole message of a refused write."""
     owner = f"bound to ModelDeploymentScaler {verdict.scaler!r}, term {verdict.term}" if verdict.scaler else "guarded by the scaler fence"
     said = "; ".join(describe(violation) for violation in verdict.violations)
-    out = ways_out(verdict)
+    out = "; ".join(ways_out(verdict))
     return f"[{verdict.rules}] this ModelDeployment is {owner}: {said}." + (f" Ways out: {out}." if out else "")
 
 
-def ways_out(verdict: Verdict) -> str:
+def ways_out(verdict: Verdict) -> tuple[str, ...]:
     """What somebody can do who wants the write to pass."""
     rules = {violation.rule for violation in verdict.violations}
     name = verdict.scaler or "the scaler"
@@ -76,4 +74,4 @@ def ways_out(verdict: Verdict) -> str:
         ways.append("leave both scaler annotations out of the manifest")
     if rules & {STALE_TERM, STALE_DECISION, UNBOUND_WRITE}:
         ways.append("read the deployment again, bind with a higher term if need be, and decide anew")
-    return "; ".join(ways)
+    return tuple(ways)

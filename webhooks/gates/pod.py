@@ -1,8 +1,8 @@
 """Which flags and probes a replica Pod lacks.
 
-The judgement is `engines.gates`'s, made on the role; the Pod only says what is there already. A listen flag that the Pod's own line gives with
-another value than ours moves the listener as the role's would: no gates then. A second call finds everything in place and changes nothing.
-Source: decisions D3, seed "Readiness gates".
+The judgement is `engines.gates`'s, made on the role; the Pod only says what is there already. A listen flag that the Pod's own line gives
+with another value than ours moves the listener as the role's would: no gates then. A second call finds everything in place and changes
+nothing. Source: decisions D3, seed "Readiness gates".
 """
 
 from typing import Any, Literal

@@ -1,4 +1,7 @@
-"""What does not refuse but should be known: findings of the argument reader, as warnings. Source: decisions D5 (warnings), D6 (findings)."""
+"""What does not refuse but should be known: findings of the argument reader, as warnings.
+
+Source: decisions D5 (warnings), D6 (findings).
+"""
 
 from collections.abc import Iterator
 
@@ -10,7 +13,7 @@ WARNING_CHARACTERS = 256
 
 
 def advise(subject: Subject, refused: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
-    """Findings of the argument reader for the roles whose line, or whose engine version, this write touches."""
+    """What the reader says about the roles whose line, or whose engine version, this write touches, but what is merely worth knowing."""
     if not subject.known_engine:
         return ()
     old = subject.old_spec
@@ -18,29 +21,33 @@ def advise(subject: Subject, refused: frozenset[str] = frozenset()) -> tuple[Fin
     return tuple(
         finding
         for view in subject.managed()
-        if (view.judges_line or versioned) and (view.role.extra_args or view.role.env)
+        if view.judges_line or versioned
         for finding in _advice(subject, view)
-        if finding.field not in refused
+        if finding.field not in refused and finding.severity != "info"
     )
 
 
+def advise_all(subject: Subject, refused: frozenset[str] = frozenset()) -> tuple[Finding, ...]:
+    """What the reader says about every managed role."""
+    if not subject.known_engine:
+        return ()
+    return tuple(finding for view in subject.managed() for finding in _advice(subject, view) if finding.field not in refused)
+
+
 def _advice(subject: Subject, view: RoleView) -> Iterator[Finding]:
+    arguments = view.role.extra_args
+    if not arguments and not view.role.env:
+        return
     for finding in view.reading(subject.spec).findings:
-        if finding.severity == "info":
-            continue
-        at = f"[{finding.position}]" if finding.position is not None else ""
-        value = (
-            view.role.extra_args[finding.position]
-            if finding.position is not None and finding.position < len(view.role.extra_args)
-            else None
-        )
+        position = finding.position if finding.position is not None and finding.position < len(arguments) else None
         yield Finding(
             rule=finding.id,
             name="Arguments",
-            field=f"{view.path}.extraArgs{at}",
+            field=f"{view.path}.extraArgs" + (f"[{position}]" if position is not None else ""),
             message=finding.message,
-            value=value,
+            value=None if position is None else arguments[position],
             refuses=False,
+            severity=finding.severity,
         )
 
 

@@ -1,7 +1,7 @@
 """Fabric interfaces and the pool's transport, judged only when nothing else is wrong. Source: admission facts 3.9, end.
 
-A leg is a path for KV blocks: the pair's direct one (`spec.kvTransfer.protocol`) and the pool's (the protocols of its member groups, where the
-pool states them). What nobody states is not held against the writer.
+A leg is a path for KV blocks: the pair's direct one (`spec.kvTransfer.protocol`) and the pool's (the protocols of its member groups, where
+the pool states them). What nobody states is not held against the writer.
 """
 
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ _WORDS = {
 }
 
 Phase = Literal["object", "types", "fabric", "transport"]
-"""When a rule is judged: on the object alone; with the InstanceTypes; and, only if nothing was wrong so far, with the fabric and the pool."""
+"""When a rule is judged: on the object alone; with the InstanceTypes; only if nothing was wrong so far, with the fabric and the pool."""
 
 VALUE_CHARACTERS = 128
 
@@ -55,7 +55,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One thing that is wrong, with its rule. `refuses` is false for what only warns."""
+    """One thing that is wrong, with its rule. `refuses` is false for what only warns, and then `severity` says how much it matters."""
 
     rule: str
     name: str
@@ -65,6 +65,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     value: Any = None
     fix: str = ""
     refuses: bool = True
+    severity: Literal["error", "warning", "info"] = "error"
 
     @property
     def cause_reason(self) -> str:

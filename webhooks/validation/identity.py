@@ -1,4 +1,7 @@
-"""What answers "which deployment is this" is frozen; what answers "how is it run now" is editable. Source: admission facts 3.2, newest form."""
+"""What answers "which deployment is this" is frozen; what answers "how is it run now" is editable.
+
+Source: admission facts 3.2, newest form.
+"""
 
 from collections.abc import Iterator
 

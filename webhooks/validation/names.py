@@ -47,12 +47,12 @@ def service_names_distinct(subject: Subject) -> Iterator[Problem]:
         services.setdefault(role.name, f"role {role.name!r}")
         if role.size > 1:
             instances[role.name] = role.replicas
-            for service in services:
+            for service, owner in services.items():
                 if _instance(service, {role.name: role.replicas}):
                     yield Problem(
                         field=f"{view.path}.name",
                         value=role.name,
-                        said=f"its instance's Service {subject.name}-{service} belongs to {services[service]} too",
+                        said=f"its instance's Service {subject.name}-{service} belongs to {owner} too",
                     )
 
 

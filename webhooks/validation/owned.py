@@ -6,7 +6,6 @@ An exact spelling of another option of the engine is that option. Source: admiss
 
 from collections.abc import Callable, Iterable, Iterator
 
-from api.objects import Role
 from engines.table import choose
 from webhooks.validation.findings import Problem, rule
 from webhooks.validation.subject import RoleView, Subject
@@ -77,7 +76,8 @@ def _tokens(subject: Subject, view: RoleView, owned: Iterable[str]) -> Iterator[
                 yield position, token.split("=", 1)[0], key
 
 
-def _argument(view: RoleView, position: int, written: str, key: str, engine: str, why: str) -> Problem:
+def _argument(view: RoleView, found: tuple[int, str, str], engine: str, why: str = "") -> Problem:
+    position, written, key = found
     means = f" ({key})" if written != key else ""
     return Problem(
         field=f"{view.path}.extraArgs[{position}]",
@@ -100,8 +100,8 @@ def owned_argument(subject: Subject) -> Iterator[Problem]:
     keys = ARGUMENTS.get(engine, ())
     for view in subject.roles:
         if view.judges_arguments:
-            for position, written, key in _tokens(subject, view, keys):
-                yield _argument(view, position, written, key, engine, "")
+            for found in _tokens(subject, view, keys):
+                yield _argument(view, found, engine)
 
 
 @rule(
@@ -143,8 +143,8 @@ def artifact_argument(subject: Subject) -> Iterator[Problem]:
         return
     for view in subject.managed():
         if view.judges_arguments:
-            for position, written, key in _tokens(subject, view, ARTIFACT_ARGUMENTS.get(engine, ())):
-                yield _argument(view, position, written, key, engine, " when spec.model.artifactRef is set")
+            for found in _tokens(subject, view, ARTIFACT_ARGUMENTS.get(engine, ())):
+                yield _argument(view, found, engine, " when spec.model.artifactRef is set")
 
 
 @rule(
@@ -213,9 +213,8 @@ def served_model_name(subject: Subject) -> Iterator[Problem]:
         served = view.served_names(subject.spec)
         if served is None or served == (model,):
             continue
-        if subject.old is not None and view.old is not None and not view.old.command and subject.old.spec.model.name == model:
-            if served_names_of(subject, view.old) == served:
-                continue
+        if _served_before(subject, view, served):
+            continue
         yield Problem(
             field=f"{view.path}.extraArgs",
             value=list(served),
@@ -224,10 +223,12 @@ def served_model_name(subject: Subject) -> Iterator[Problem]:
         )
 
 
-def served_names_of(subject: Subject, role: Role) -> tuple[str, ...] | None:
-    """The names that a role of the old object served."""
-    old = subject.old
-    return RoleView(0, role, None).served_names(old.spec) if old is not None else None
+def _served_before(subject: Subject, view: RoleView, served: tuple[str, ...]) -> bool:
+    """Whether the stored role served those names already, of the same model and without a command of its own."""
+    old, former = subject.old, view.old
+    if old is None or former is None or former.command or old.spec.model.name != subject.spec.model.name:
+        return False
+    return RoleView(view.index, former, None).served_names(old.spec) == served
 
 
 @rule(
@@ -244,8 +245,8 @@ def kv_cache_dtype(subject: Subject) -> Iterator[Problem]:
     engine = subject.spec.engine.name
     for view in subject.managed():
         if view.judges_arguments:
-            for position, written, key in _tokens(subject, view, KV_CACHE_DTYPE):
-                yield _argument(view, position, written, key, engine, " when spec.kvCache is set")
+            for found in _tokens(subject, view, KV_CACHE_DTYPE):
+                yield _argument(view, found, engine, " when spec.kvCache is set")
 
 
 RULES = (

@@ -113,15 +113,21 @@ def reserved_passed(subject: Subject) -> Iterator[Problem]:
         reserved = reserved_ports(subject.spec, view.role)
         if port is None or port not in reserved:
             continue
-        old = subject.old_spec
-        if old is not None and view.old is not None and not view.old.ports and port in reserved_ports(old, view.old):
-            if own_port(RoleView(view.index, view.old, None), old) == port:
-                continue
+        if _passed_before(subject, view, port):
+            continue
         yield Problem(
             field="spec.router" if subject.spec.router is not None else f"{view.path}.extraArgs",
             value=f"--port={port}",
             said=f"port {port} of role {view.role.name!r} is taken by {reserved[port]}",
         )
+
+
+def _passed_before(subject: Subject, view: RoleView, port: int) -> bool:
+    """Whether the stored role passed the same port into the same reservation."""
+    old, former = subject.old_spec, view.old
+    if old is None or former is None or former.ports or port not in reserved_ports(old, former):
+        return False
+    return own_port(RoleView(view.index, former, None), old) == port
 
 
 RULES = (port_matches, reserved_declared, reserved_passed)

@@ -1,0 +1,21 @@
+"""Write the pages that are generated from registries: `make docs`. A test of each page keeps it current."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from webhooks.ruletable import page as rules
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/rules.md": rules,
+}
+
+
+def main() -> None:
+    """Write every page."""
+    for name, page in PAGES.items():
+        Path(name).write_text(page(), "utf-8")
+        print(name)
+
+
+if __name__ == "__main__":
+    main()
