@@ -1,0 +1,93 @@
+"""`python -m tests.simulation`: many seeds over two processes; what fails is shrunk and told so that it can be played again.
+
+    --seeds N [--first N]      run N seeds
+    --seed N [--steps 1,4,7]   play one, told in full
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _settle() -> None:
+    """Strings hash alike in every run, or sets of them would not keep one order."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation")
+    parser.add_argument("--seeds", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--steps", help="indexes of the steps to take, by commas; all of them when left out")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--most", type=int, default=3, help="failures after which no more seeds are run")
+    parser.add_argument("--tell", type=int, default=3, help="failures that are told in full")
+    options = parser.parse_args()
+    if options.seed is not None:
+        return _one(options.seed, options.steps)
+    return _many(options)
+
+
+def _one(seed: int, steps: str | None) -> int:
+    from tests.simulation.running import play, replay_log
+
+    chosen = None if steps is None else tuple(int(part) for part in steps.split(",") if part)
+    outcome = play(seed, chosen, verbose=True)
+    print(replay_log(outcome))
+    return 1 if outcome.broken else 0
+
+
+def _many(options: argparse.Namespace) -> int:
+    from tests.simulation.running import batch, report
+
+    began = time.perf_counter()
+    seeds = range(options.first, options.first + options.seeds)
+    size = 20
+    chunks = [tuple(seeds[at : at + size]) for at in range(0, len(seeds), size)]
+    totals: Counter[str] = Counter()
+    failures = []
+    if options.workers == 1:
+        results = map(batch, chunks)
+        pool = None
+    else:
+        pool = ProcessPoolExecutor(options.workers)
+        results = pool.map(batch, chunks)
+    for counts, failed in results:
+        totals.update(counts)
+        failures += failed
+        if len(failures) >= options.most:
+            break
+    if pool is not None:
+        pool.shutdown(cancel_futures=True)
+    print(report(totals, time.perf_counter() - began))
+    if failures:
+        print("failing seeds:", ", ".join(f"{seed} ({invariant})" for seed, invariant in failures[:200]))
+    for seed, _ in failures[: options.tell]:
+        _tell(seed, shrink=not options.no_shrink)
+    return 1 if failures else 0
+
+
+def _tell(seed: int, *, shrink: bool) -> None:
+    from tests.simulation.running import play, replay_log, shrunk
+
+    steps = shrunk(seed) if shrink else None
+    outcome = play(seed, steps, verbose=True)
+    chosen = "" if steps is None else f" --steps {','.join(map(str, steps)) or ','}"
+    print(f"\nseed {seed} breaks an invariant; play it again with\n    python -m tests.simulation --seed {seed}{chosen}\n")
+    print(replay_log(outcome))
+
+
+if __name__ == "__main__":
+    _settle()
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""What a verdict must rest on, counted a second time from the sender's own cache by a few plain lines that share nothing with the judgement.
+
+Only definite claims are examined: a number of ready replicas, a member that is ready or not, a condition that is False, a label taken away.
+A claim of Unknown needs no support.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from api import keys
+from api.objects import Pod
+from api.reasons import TYPES
+from controller.cache import Cache, Key
+from controller.kinds import CachedDeployment, KindName
+from controller.settings import ControllerSettings
+from tests.simulation.network import Network
+from tests.simulation.store import Object
+
+LEASE: Final = ControllerSettings()
+WORKLOAD: Final = KindName.WORKLOAD
+OURS: Final = frozenset(TYPES)
+Claim = tuple[str, str]
+
+
+class View:
+    """One deployment as its controller's cache has it at this moment."""
+
+    def __init__(self, cache: Cache, key: Key, cached: CachedDeployment, network: Network) -> None:
+        self.deployment = cached.deployment
+        self.cache = cache
+        self.key = key
+        self.network = network
+        uid = cached.metadata.uid
+        self.pods = [p for p in cache.pods(key) if any(r.uid == uid and r.controller for r in p.metadata.owner_references)]
+        self.by_uid = {pod.metadata.uid: pod for pod in self.pods}
+        self.seats: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+        for pod in self.pods:
+            if pod.metadata.deletion_timestamp is None:
+                place = (pod.metadata.labels.get(keys.COMPONENT, ""), pod.metadata.labels.get(keys.POD_ORDINAL, ""))
+                self.seats[place].append(pod)
+
+    def ready(self, role: str) -> int:
+        """Whole replicas of a role whose every member reports ready and stays."""
+        return sum(self._whole(pods) and all(says(pod) == "True" for pod in pods) for (name, _), pods in self._placed() if name == role)
+
+    def whole(self, role: str) -> int:
+        """Whole replicas of a role."""
+        return sum(self._whole(pods) for (name, _), pods in self._placed() if name == role)
+
+    def _placed(self) -> list[tuple[tuple[str, str], list[Pod]]]:
+        return [(place, pods) for place, pods in self.seats.items() if place[1].isdigit()]
+
+    @staticmethod
+    def _whole(pods: list[Pod]) -> bool:
+        totals = {pod.metadata.annotations.get(keys.POD_GROUP_TOTAL_COUNT, "1") for pod in pods}
+        members = {pod.metadata.labels.get(keys.MEMBER_INDEX, "0") for pod in pods}
+        return len(totals) == 1 and str(len(pods)) in totals and len(members) == len(pods)
+
+
+def says(pod: Pod) -> str:
+    """What the Pod's Ready condition says; nothing where nobody reported."""
+    return next((c.status for c in pod.status.conditions if c.type == "Ready"), "")
+
+
+def unsupported(view: View, patch: Object) -> Iterator[Claim]:
+    """The claims of a status patch that the cache does not bear out, each as (invariant, detail)."""
+    for role in patch.get("roles") or []:
+        yield from _role(view, role)
+    for entry in patch.get("conditions") or []:
+        supported = FALSE.get(entry["type"])
+        if entry["status"] == "False" and supported is not None and not supported(view, entry["reason"]):
+            yield "nothing turns False without a definite fact", f"{entry['type']} {entry['reason']}: {entry['message']}"
+
+
+def _role(view: View, role: Object) -> Iterator[Claim]:
+    counted = view.ready(role["name"])
+    if role["ready"] > counted:
+        yield "a leaving or unreported Pod is never counted ready", f"role {role['name']} claims {role['ready']}, the cache has {counted}"
+    elif role["ready"] < counted:
+        yield "every ready replica is counted", f"role {role['name']} claims {role['ready']}, the cache has {counted}"
+    if role.get("endpoints", {}).get("eligible") is not None and role["endpoints"]["eligible"] > counted:
+        yield "what is not ready is not eligible", f"role {role['name']}: {role['endpoints']['eligible']} of {counted}"
+    for group in role.get("groups") or []:
+        failing = False
+        for member in group.get("members") or []:
+            pod = view.by_uid.get(member["uid"])
+            said = says(pod) if pod is not None and pod.metadata.deletion_timestamp is None else "gone"
+            failing = failing or said == "False"
+            if member["ready"] == "True" and said != "True":
+                yield "a leaving or unreported Pod is never counted ready", f"member {member['name']} is {said or 'unreported'}"
+            if member["ready"] == "False" and said not in ("False", "gone"):
+                yield "Unknown never turns False without a definite fact", f"member {member['name']} is {said or 'unreported'}"
+        if group["state"] == "NotReady" and not failing:
+            yield "Unknown never turns False without a definite fact", f"group {role['name']}/{group['ordinal']} is NotReady"
+        if group["state"] == "Eligible" and not all(m["ready"] == "True" for m in group["members"]):
+            yield "what is not ready is not eligible", f"group {role['name']}/{group['ordinal']}"
+
+
+def _quota(view: View, reason: str) -> bool:
+    if reason == "PodGroupIncomplete":
+        return any(view.whole(role.name) < role.replicas for role in view.deployment.spec.roles)
+    return bool(view.cache.stores.get(WORKLOAD) and view.cache.workloads(view.pods))
+
+
+def _cache(view: View, _reason: str) -> bool:
+    return any(failed for uid, (_, failed) in view.network.operations.items() if uid in view.by_uid)
+
+
+def _up_to_date(view: View, reason: str) -> bool:
+    if reason == "ReplacementInProgress":
+        taken = {place for place, _ in view._placed()}
+        roles = view.deployment.spec.roles
+        return any((role.name, str(ordinal)) not in taken for role in roles for ordinal in range(role.replicas))
+    return bool(view.pods)
+
+
+def _kinds(view: View, _reason: str) -> bool:
+    ready: dict[str, int] = defaultdict(int)
+    for role in view.deployment.spec.roles:
+        ready[role.kind] += view.ready(role.name)
+    return 0 in ready.values()
+
+
+def _router(view: View, _reason: str) -> bool:
+    found = view.cache.find(KindName.ROUTER, view.key.namespace, f"{view.key.name}-router")
+    return found is None or not found.status.ready_replicas or view.deployment.spec.router is None
+
+
+def _eligibility(view: View, _reason: str) -> bool:
+    failing = any(says(pod) == "False" for pod in view.pods)
+    return failing or b"retirement" in bytes(view.deployment.status) or any(not view._whole(pods) for _, pods in view._placed()) or _intent(view)
+
+
+def _intent(view: View) -> bool:
+    """Whether a removal may be admitted in this very pass."""
+    counts = {role.name: role.replicas for role in view.deployment.spec.roles}
+    return any(int(ordinal) >= counts.get(role, 0) for (role, ordinal), _ in view._placed())
+
+
+def _binding(view: View, reason: str) -> bool:
+    declared = view.deployment.spec.kv_cache
+    if declared is None:
+        return False
+    found = view.cache.find(KindName.BINDING, view.key.namespace, declared.pool_ref.name)
+    if reason == "BindingNotFound" or found is None:
+        return found is None
+    granted = any(c.type == "QuotaGranted" and c.status == "True" for c in found.status.conditions)
+    return found.metadata.deletion_timestamp is not None or found.status.phase != "Ready" or not granted
+
+
+FALSE: Final[dict[str, Callable[[View, str], bool]]] = {
+    "QuotaReserved": _quota,
+    "CacheAttached": _cache,
+    "ReplicasUpToDate": _up_to_date,
+    "RoleKindsReady": _kinds,
+    "RouterReady": _router,
+    "EndpointEligibility": _eligibility,
+    "DomainRegistered": _binding,
+}
+
+
+def retracted(view: View, pod: Pod, operation: Any) -> bool:
+    """Whether taking the eligibility label from a Pod rests on something definite."""
+    if operation is not None:
+        return True
+    place = (pod.metadata.labels.get(keys.COMPONENT, ""), pod.metadata.labels.get(keys.POD_ORDINAL, ""))
+    mates = view.seats.get(place, [])
+    return any(says(mate) == "False" for mate in mates) or not view._whole(mates)

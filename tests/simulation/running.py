@@ -1,0 +1,81 @@
+"""Seeds played, counted, and shrunk: the smallest list of steps that still breaks the same invariant."""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from tests.simulation.scenario import draw
+from tests.simulation.stage import Outcome, run
+
+TAIL: Final = 120
+
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+def play(seed: int, steps: Sequence[int] | None = None, *, verbose: bool = False) -> Outcome:
+    """One seed, or some of its steps."""
+    scenario = draw(seed)
+    chosen = None if steps is None else tuple(step for step in scenario.steps if step.index in set(steps))
+    return run(scenario, chosen, verbose=verbose)
+
+
+def batch(seeds: Sequence[int]) -> tuple[Counter[str], list[tuple[int, str]]]:
+    """Several seeds: what happened in them, and which failed."""
+    counts: Counter[str] = Counter()
+    failed: list[tuple[int, str]] = []
+    for seed in seeds:
+        outcome = play(seed)
+        counts["seeds"] += 1
+        counts["virtual seconds"] += int(outcome.seconds)
+        counts["status writes"] += outcome.status_writes
+        counts["deletes"] += outcome.deletes
+        counts["processes"] += outcome.processes
+        for name, count in outcome.transitions.items():
+            counts[f"retirement {name}"] += count
+        if outcome.broken is not None:
+            counts[f"broken: {outcome.broken.invariant}"] += 1
+            failed.append((seed, outcome.broken.invariant))
+    return counts, failed
+
+
+def shrunk(seed: int) -> tuple[int, ...]:
+    """Delta debugging over the steps: drop halves, quarters and so on down to single ones, as long as the same invariant breaks."""
+    first = play(seed).broken
+    steps = tuple(step.index for step in draw(seed).steps)
+    if first is None:
+        return steps
+
+    def fails(chosen: tuple[int, ...]) -> bool:
+        found = play(seed, chosen).broken
+        return found is not None and found.invariant == first.invariant
+
+    size = max(len(steps) // 2, 1)
+    while True:
+        for at in range(0, len(steps), size):
+            rest = steps[:at] + steps[at + size :]
+            if fails(rest):
+                steps = rest
+                break
+        else:
+            if size == 1:
+                return steps
+            size //= 2
+        size = max(min(size, len(steps)), 1)
+        if not steps:
+            return steps
+
+
+def replay_log(outcome: Outcome) -> str:
+    """The trace of a run, its end in full."""
+    lines = outcome.log[-TAIL:]
+    verdict = f"BROKEN  {outcome.broken}" if outcome.broken else "every invariant held"
+    return "\n".join([*(["…"] if len(outcome.log) > TAIL else []), *lines, "", verdict])
+
+
+def report(totals: Counter[str], seconds: float) -> str:
+    """The figures of a run of many seeds."""
+    rows = [f"  {totals[name]:>10}  {name}" for name in sorted(totals)]
+    return "\n".join([f"{totals['seeds']} seeds in {seconds:.1f} s", *rows])
