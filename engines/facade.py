@@ -5,7 +5,6 @@ A reading never raises and depends on nothing but its arguments and the packaged
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Final
 
 import msgspec
@@ -53,9 +52,10 @@ _NO_PORTS: Final[tuple[RolePort, ...]] = ()
 class Reading(msgspec.Struct, frozen=True):
     """The line as the engine's parser sees it.
 
-    `argv` are the arguments after the kubelet's expansion (what positions index), `occurrences` the recognised options in the order the parser
-    meets them, `strays` what it sets aside, `faults` why it is unreadable. `table` is the release whose options were used, `choice` how it was
-    chosen for the declared `version`; `config` the position of an exact `--config`.
+    `argv` are the arguments after the kubelet's expansion (what positions index), `occurrences` the recognised options in the order
+    the parser
+    meets them, `strays` what it sets aside, `faults` why it is unreadable. `table` is the release whose options were used, `choice`
+    how it was chosen for the declared `version`; `config` the position of an exact `--config`.
     """
 
     engine: str
@@ -96,7 +96,8 @@ class RoleReading(msgspec.Struct, frozen=True):
 
     @property
     def refusals(self) -> tuple[Fault, ...]:
-        """The faults for which admission refuses the line (D5): none when the version has no table of its own or the command is replaced."""
+        """The faults for which admission refuses the line (D5): none when the version has no table of its own or the command is
+        replaced."""
         if self.reading.replaced or not self.reading.own_table:
             return ()
         return tuple(fault for fault in self.reading.faults if fault.refuses)
@@ -143,8 +144,8 @@ def read_argv(
 ) -> RoleReading:
     """Read an argument vector as `engine` at `version` reads it, behind `vllm serve MODEL` respectively `launch_server --model-path MODEL`.
 
-    `env` are the role's own variables; `command`, when not empty, replaces the whole line; `ports[0]` is the serving port. Raises KeyError for an
-    engine nobody knows, nothing else.
+    `env` are the role's own variables; `command`, when not empty, replaces the whole line; `ports[0]` is the serving port. Raises
+    KeyError for an engine nobody knows, nothing else.
     """
     name = engine if engine in _KNOWN else engine_name(engine)
     if name is None:
@@ -217,7 +218,7 @@ def _expanded(argv: Sequence[str], variables: Mapping[str, Expanded | None]) -> 
     return tuple(out), unresolved
 
 
-def _parallelism(
+def _parallelism(  # noqa: PLR0917 - everything that was read
     engine: str, last: Mapping[str, Occurrence], faults: Sequence[Fault], size: int | None, config: int | None, argv: Sequence[str]
 ) -> Parallelism:
     if faults:

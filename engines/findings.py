@@ -35,7 +35,7 @@ def _kinds(*rows: tuple[str, Severity, str]) -> Mapping[str, Kind]:
 
 
 CATALOGUE: Final = _kinds(
-    # EA0xx: the line itself
+    # 0xx is about the line itself,
     ("EA001", "error", "the line is unreadable: the engine's parser refuses it, or its reading depends on what is not known here"),
     ("EA002", "error", "an option that the engine release does not register"),
     ("EA003", "error", "a stray word: the engine takes no positional argument there"),
@@ -52,7 +52,7 @@ CATALOGUE: Final = _kinds(
     ("EA014", "warning", "the declared version names no release; the newest table was used"),
     ("EA015", "info", "the declared version has no table of its own"),
     ("EA019", "info", "more findings of the same kind were left out"),
-    # EA1xx: data parallelism and load balance
+    # 1xx about data parallelism and load balance,
     ("EA101", "error", "data-parallel load-balance options that contradict each other"),
     ("EA102", "error", "the local data-parallel size exceeds the data-parallel size"),
     ("EA103", "error", "a data-parallel rank outside 0..size-1"),
@@ -67,7 +67,7 @@ CATALOGUE: Final = _kinds(
     ("EA112", "info", "the data-parallel size comes from the environment"),
     ("EA113", "warning", "the environment replaces the assigned data-parallel rank"),
     ("EA114", "error", "an unknown data-parallel backend"),
-    # EA2xx: degrees against each other
+    # 2xx about degrees against each other,
     ("EA201", "error", "the decode-context size does not fit the tensor size"),
     ("EA202", "error", "prefill context parallelism beside data parallelism"),
     ("EA203", "error", "the node count does not divide the world"),
@@ -78,7 +78,7 @@ CATALOGUE: Final = _kinds(
     ("EA208", "error", "the degrees of this engine exclude each other"),
     ("EA209", "error", "a degree that does not divide the tensor size"),
     ("EA210", "warning", "a mode that has no effect with these degrees"),
-    # EA3xx: listener and TLS
+    # 3xx about the listener and TLS.
     ("EA301", "error", "a certificate without its key, or a key without its certificate"),
     ("EA302", "error", "this engine registers no --ssl-cert-reqs"),
     ("EA303", "warning", "--ssl-cert-reqs outside 0..2"),

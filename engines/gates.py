@@ -1,7 +1,7 @@
 """The readiness gates: the one judgement that the Pod webhook, the status, the linter and `explain` share (D3).
 
-Gated or not, over which scheme, on which port, which listen flags the operator fills, and why not. The numbers are constants here so that nobody
-can render others.
+Gated or not, over which scheme, on which port, which listen flags the operator fills, and why not. The numbers are constants here so
+that nobody can render others.
 """
 
 from collections.abc import Sequence

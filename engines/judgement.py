@@ -1,10 +1,11 @@
-"""Findings about the line itself: what was set aside, refused without mattering, repeated, left open. Launch rules come from `engines.launch`."""
+"""Findings about the line itself: what was set aside, refused without mattering, repeated, left open. Launch rules come from
+`engines.launch`."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from engines.findings import Finding, finding
 from engines import launch_sglang, launch_vllm
+from engines.findings import Finding, finding
 from engines.launch import Facts
 from engines.listener import CERT_REQS
 from engines.parallelism import Parallelism
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 MOST: Final = 32
 
 
-def judge_line(
+def judge_line(  # noqa: PLR0917 - everything that was read
     reading: "Reading",
     last: Mapping[str, Occurrence],
     consumed: Consumed,

@@ -2,7 +2,8 @@
 
 Rules (k8s.io/kubernetes third_party/forked/golang/expansion): `$(NAME)` is replaced by the variable's value, once; `$$` stands for a single
 dollar sign; a name nobody defined stays as it is written. A variable's own value may refer to variables defined before it. Only the role's
-literal variables are known here: what the operator or a field reference adds at run time is not, so an undefined name is *unresolved*, not wrong.
+literal variables are known here: what the operator or a field reference adds at run time is not, so an undefined name is *unresolved*,
+not wrong.
 """
 
 from collections.abc import Mapping, Sequence

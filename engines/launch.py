@@ -1,10 +1,11 @@
 """Launch-time rules: what makes a line that parses impossible to start, or end in something else than it says.
 
-The rules of each engine live in a module of their own; here is what they share. They look only at a readable line, and a rule whose figures are
-not all known (a rank left to `$(VAR)`) stays silent.
+The rules of each engine live in a module of their own; here is what they share. They look only at a readable line, and a rule whose
+figures are not all known (a rank left to `$(VAR)`) stays silent.
 """
 
 from collections.abc import Mapping
+
 from engines.findings import Finding, finding
 from engines.parallelism import on, whole
 from engines.tokens import Occurrence

@@ -1,4 +1,5 @@
-"""SGLang's launch rules (engine facts, sections 5 and 8; read in its own argument hooks). What depends on the model or hardware is not judged."""
+"""SGLang's launch rules (engine facts, sections 5 and 8; read in its own argument hooks). What depends on the model or hardware is not
+judged."""
 
 from engines.launch import Facts, ports
 
@@ -32,7 +33,9 @@ def _parallel(facts: Facts) -> None:
     if with_attention and data == 1 and attention == 1:
         facts.say("EA210", "--enable-dp-attention has no effect without a data-parallel size above 1", "enable_dp_attention")
     if with_attention and data > 1 and tensor % data:
-        facts.say("EA209", f"with attention data parallelism {data} has to divide the tensor size {tensor}", "dp_size", "enable_dp_attention")
+        facts.say(
+            "EA209", f"with attention data parallelism {data} has to divide the tensor size {tensor}", "dp_size", "enable_dp_attention"
+        )
     if attention > 1 and tensor % attention:
         facts.say("EA209", f"attention data-parallel size {attention} does not divide the tensor size {tensor}", "attn_dp_size")
     if decode > 1 and facts.on("enable_prefill_cp"):
@@ -45,7 +48,9 @@ def _parallel(facts: Facts) -> None:
         if tensor % experts:
             facts.say("EA209", f"MoE data-parallel size {experts} does not divide the tensor size {tensor}", "moe_dp_size")
         elif expert > 1 and expert * experts != tensor:
-            facts.say("EA208", f"expert size {expert} times MoE data-parallel size {experts} is not the tensor size {tensor}", "moe_dp_size")
+            facts.say(
+                "EA208", f"expert size {expert} times MoE data-parallel size {experts} is not the tensor size {tensor}", "moe_dp_size"
+            )
     dwdp = facts.number("dwdp_size", 1) or 1
     if dwdp > 1 and dwdp != tensor:
         facts.say("EA209", f"--dwdp-size {dwdp} has to equal the tensor size {tensor}", "dwdp_size")

@@ -8,36 +8,40 @@ from typing import Final
 from engines.launch import Facts, ports
 from engines.parallelism import SIZE_VARIABLE, Parallelism
 
-_PARALLEL: Final = frozenset({
-    "data_parallel_size_local",
-    "data_parallel_rank",
-    "data_parallel_start_rank",
-    "data_parallel_external_lb",
-    "data_parallel_hybrid_lb",
-    "data_parallel_multi_port_external_lb",
-    "data_parallel_backend",
-    "prefill_context_parallel_size",
-    "decode_context_parallel_size",
-    "nnodes",
-    "headless",
-    "api_server_count",
-    "enable_elastic_ep",
-    "enable_eplb",
-})
-_LISTENING: Final = frozenset({
-    "host",
-    "port",
-    "uds",
-    "grpc",
-    "ssl_certfile",
-    "ssl_keyfile",
-    "ssl_ca_certs",
-    "ssl_cert_reqs",
-    "ssl_ciphers",
-    "enable_ssl_refresh",
-    "master_port",
-    "data_parallel_rpc_port",
-})
+_PARALLEL: Final = frozenset(
+    {
+        "data_parallel_size_local",
+        "data_parallel_rank",
+        "data_parallel_start_rank",
+        "data_parallel_external_lb",
+        "data_parallel_hybrid_lb",
+        "data_parallel_multi_port_external_lb",
+        "data_parallel_backend",
+        "prefill_context_parallel_size",
+        "decode_context_parallel_size",
+        "nnodes",
+        "headless",
+        "api_server_count",
+        "enable_elastic_ep",
+        "enable_eplb",
+    }
+)
+_LISTENING: Final = frozenset(
+    {
+        "host",
+        "port",
+        "uds",
+        "grpc",
+        "ssl_certfile",
+        "ssl_keyfile",
+        "ssl_ca_certs",
+        "ssl_cert_reqs",
+        "ssl_ciphers",
+        "enable_ssl_refresh",
+        "master_port",
+        "data_parallel_rpc_port",
+    }
+)
 
 EXTERNAL: Final = "--data-parallel-external-lb"
 HYBRID: Final = "--data-parallel-hybrid-lb"
@@ -283,7 +287,9 @@ def _contexts(facts: Facts, size: int) -> None:
             facts.say("EA201", f"decode-context size {decode} does not divide the tensor size {tensor}", "decode_context_parallel_size")
     elif decode not in (1, prefill, tensor * prefill):
         allowed = ", ".join(str(n) for n in sorted({1, prefill, tensor * prefill}))
-        facts.say("EA201", f"decode-context size {decode} beside prefill context parallelism: one of {allowed}", "decode_context_parallel_size")
+        facts.say(
+            "EA201", f"decode-context size {decode} beside prefill context parallelism: one of {allowed}", "decode_context_parallel_size"
+        )
 
 
 def _listening(facts: Facts) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from engines.parallelism import Provenance, provenance, whole
 from engines.table import VLLM
 from engines.tokens import Occurrence, Stray
-from engines.values import Refused, to_int
+from engines.values import RefusedError, to_int
 
 # What the operator fills in when the role declares none.
 FILLED_HOST: Final = "0.0.0.0"  # noqa: S104 - the address that the operator renders, from the seed
@@ -74,7 +74,7 @@ def demand_of(value: str | None) -> ClientCert:
         return "Unreadable"
     try:
         number = to_int(value)
-    except Refused:
+    except RefusedError:
         return "Unreadable"
     return "NotDemanded" if number == 0 else "Optional" if number == 1 else "Demanded"
 

@@ -1,7 +1,7 @@
 """The parallelism that a role's arguments declare, with its provenance (seed "Parallelism", decision D6).
 
-Nothing is defaulted: a degree that is not declared is absent, an explicit 1 and an explicit local 0 stay, a mode carries its explicit boolean.
-An unreadable line claims nothing but its reason.
+Nothing is defaulted: a degree that is not declared is absent, an explicit 1 and an explicit local 0 stay, a mode carries its explicit
+boolean. An unreadable line claims nothing but its reason.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ import msgspec
 from engines.kubelet import Expanded
 from engines.table import VLLM
 from engines.tokens import Fault, Occurrence
-from engines.values import Refused, show, to_int
+from engines.values import RefusedError, show, to_int
 
 INT32: Final = 2**31 - 1
 
@@ -161,7 +161,7 @@ def environment_size(
             continue
         try:
             value = to_int(known.text)
-        except Refused as refused:
+        except RefusedError as refused:
             faults.append(Fault("environment", f"{name}: {refused}", None, name, None, index))
             continue
         if name == SIZE_VARIABLE:

@@ -1,6 +1,7 @@
 """What `sglang.launch_server` does to its line before argparse, and which of its options are watched (engine facts, section 5).
 
-Little: the exact token `--config FILE` is replaced by the file's entries in front of the line. Underscores, dots and `None` mean nothing special.
+Little: the exact token `--config FILE` is replaced by the file's entries in front of the line. Underscores, dots and `None` mean
+nothing special.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,9 @@
 """The option tables: every spelling that an engine release registers, with its arity, type and choices.
 
-One packaged file per release, taken from the release's own parser (`tools/extract_options.py`). A table is loaded on first use and kept; which
-table a declared version is read with is decided here (D6): its own, else the nearest older one, else the oldest, and the newest when no version
-is declared. Nothing here interprets an option: what a destination means is the readers' business.
+One packaged file per release, taken from the release's own parser (`tools/extract_options.py`). A table is loaded on first use and
+kept; which
+table a declared version is read with is decided here (D6): its own, else the nearest older one, else the oldest, and the newest when
+no version is declared. Nothing here interprets an option: what a destination means is the readers' business.
 """
 
 import re
@@ -35,8 +36,8 @@ class Option(msgspec.Struct, frozen=True, gc=False):
     """One registered option.
 
     `arity` is the number of values as argparse counts them: "0", "1", "?", "*", "+" or a decimal number. `type` names the converter
-    (`engines.values`), empty for a switch. `choices` are what the converted value is compared with. `off` are the spellings that store false.
-    `deprecated`: the engine warns when it is used. `plain`: a value is stored as its text.
+    (`engines.values`), empty for a switch. `choices` are what the converted value is compared with. `off` are the spellings that store
+    false. `deprecated`: the engine warns when it is used. `plain`: a value is stored as its text.
     """
 
     dest: str
@@ -55,9 +56,25 @@ class Option(msgspec.Struct, frozen=True, gc=False):
         return next((s for s in self.spellings if s.startswith("--")), self.spellings[0])
 
     def store(self, text: str) -> Stored:
-        """What the engine stores for one value. Raises Refused; a value of a type without a known rule is stored as its text."""
+        """What the engine stores for one value. Raises RefusedError; a value of a type without a known rule is stored as its text."""
         value = text if self.converter is None else self.converter(text)
         return check(value, self.choices, text) if self.choices else value
+
+
+# Destinations that an older release calls by another name; the readers know the newest one. (The last is a deprecated flag that the engine
+# folds into the newer one before anything reads it.)
+RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
+    VLLM: {},
+    SGLANG: {
+        "tensor_parallel_size": "tp_size",
+        "pipeline_parallel_size": "pp_size",
+        "data_parallel_size": "dp_size",
+        "expert_parallel_size": "ep_size",
+        "attention_context_parallel_size": "attn_cp_size",
+        "moe_data_parallel_size": "moe_dp_size",
+        "enable_prefill_context_parallel": "enable_prefill_cp",
+    },
+}
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
@@ -71,11 +88,12 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     off: tuple[str, ...] = ()
     deprecated: bool = False
 
-    def option(self) -> Option:
+    def option(self, renamed: Mapping[str, str]) -> Option:
         """The row as the readers use it."""
         converter = None if self.type in {"", "str"} else CONVERTERS.get(self.type)
         plain = converter is None and not self.choices
-        return Option(self.dest, self.spellings, self.arity, self.type, self.choices, self.off, self.deprecated, plain, converter)
+        dest = renamed.get(self.dest, self.dest)
+        return Option(dest, self.spellings, self.arity, self.type, self.choices, self.off, self.deprecated, plain, converter)
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -172,7 +190,7 @@ def load(engine: str, version: str) -> Table:
         raise KeyError(f"no option table for {engine} {version}")
     raw = (TABLES / f"{engine.lower()}-{version}.json").read_bytes()
     file = msgspec.json.decode(raw, type=_File)
-    return Table(file.engine, file.version, tuple(row.option() for row in file.options))
+    return Table(file.engine, file.version, tuple(row.option(RENAMED[engine]) for row in file.options))
 
 
 @cache

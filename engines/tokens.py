@@ -1,6 +1,7 @@
 """argparse's rules for one line: which token is an option, what it resolves to, and which values it takes (engine facts, section 2).
 
-The two families of argparse (OLD up to 3.12.6 and 3.13.0, NEW from 3.12.7 and 3.13.1) are read at once; where they disagree the token carries a
+The two families of argparse (OLD up to 3.12.6 and 3.13.0, NEW from 3.12.7 and 3.13.1) are read at once; where they disagree the token
+carries a
 fault, because nobody knows which Python an image holds. The real parsers stop at the first complaint. This one goes on, so that what stands
 beside a faulty token can still be said; a fault keeps any degree from being claimed.
 
@@ -14,7 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from engines.table import ANY, NONE, ONE, OPTIONAL, SOME, Option, Table
-from engines.values import Refused, Stored, show
+from engines.values import RefusedError, Stored, show
 
 FaultKind = Literal[
     "ambiguous",
@@ -38,7 +39,8 @@ BEFORE: Final = -1
 class Occurrence(msgspec.Struct, frozen=True, gc=False):
     """One use of a registered option.
 
-    `spelling` is what was written (without an `=value`), `registered` what it resolved to; `position` indexes the role's arguments, `last` the
+    `spelling` is what was written (without an `=value`), `registered` what it resolved to; `position` indexes the role's arguments,
+    `last` the
     last argument consumed. `stored` is what the engine's parser stores (a list option: a tuple), None where it stores nothing or refuses.
     `fault` says why the parser refuses this use; `unresolved` names `$(VAR)` references that nobody here defines.
     """
@@ -204,7 +206,9 @@ class _Reader:
         self.found.append(Occurrence(option.dest, spelling, registered, position, (), position, None, message))
         self.faults.append(Fault(kind, message, position, spelling, option.dest))
 
-    def take(self, option: Option, registered: str, position: int, last: int, values: tuple[str, ...], names: tuple[str, ...]) -> None:
+    def take(  # noqa: PLR0917 - the fields of one occurrence, in their order
+        self, option: Option, registered: str, position: int, last: int, values: tuple[str, ...], names: tuple[str, ...]
+    ) -> None:
         """Store an occurrence with its values converted."""
         spelling = self.written(position, registered)
         if names:
@@ -217,7 +221,7 @@ class _Reader:
                 stored = option.store(values[0]) if values else None
             else:
                 stored = tuple(option.store(text) for text in values)  # type: ignore[misc]
-        except Refused as refused:
+        except RefusedError as refused:
             message = f"{show(spelling)}{_means(spelling, registered)}: {refused}"
             self.found.append(Occurrence(option.dest, spelling, registered, position, values, last, None, message))
             self.bad.append(Fault("invalid-value", message, position, spelling, option.dest))
@@ -278,7 +282,7 @@ def _consume(reader: _Reader, marks: list[Option | Match | None], end: int) -> N
                 text = tokens[index]
                 try:
                     stored = text if option.plain else option.store(text)
-                except Refused:
+                except RefusedError:
                     reader.take(option, registered, position, at[index], (text,), ())
                 else:
                     keep(Occurrence(option.dest, argv[position], registered, position, (text,), at[index], stored))
@@ -292,12 +296,15 @@ def _consume(reader: _Reader, marks: list[Option | Match | None], end: int) -> N
         index = _values(reader, option, registered, start, end, marks)
 
 
-def _values(reader: _Reader, option: Option, registered: str, start: int, end: int, marks: list[Option | Match | None]) -> int:
+def _values(  # noqa: PLR0917 - the state of one step of the consuming pass
+    reader: _Reader, option: Option, registered: str, start: int, end: int, marks: list[Option | Match | None]
+) -> int:
     """Take an option's values from the tokens behind it. Returns the index of the first token left."""
     at, unresolved = reader.line.at, reader.line.unresolved
     arity, position = option.arity, at[start]
     if arity == NONE:
-        reader.found.append(Occurrence(option.dest, reader.written(position, registered), registered, position, (), position, registered not in option.off))
+        spelling = reader.written(position, registered)
+        reader.found.append(Occurrence(option.dest, spelling, registered, position, (), position, registered not in option.off))
         return start + 1
     index = start + 1
     most = end if arity in (ANY, SOME) else min(end, index + (1 if arity == OPTIONAL else int(arity)))

@@ -1,7 +1,7 @@
 """What the engines' parsers make of one value: the converters behind an option's type.
 
-A converter returns what the engine stores, or raises `Refused` with the reason. Only types whose rule is known are judged; a value of any other
-type is stored as its text, because a wrong refusal costs more than a missed one.
+A converter returns what the engine stores, or raises `RefusedError` with the reason. Only types whose rule is known are judged; a
+value of any other type is stored as its text, because a wrong refusal costs more than a missed one.
 """
 
 import json
@@ -15,7 +15,7 @@ Stored = str | int | float | bool | tuple["str | int | float | None", ...] | Non
 SHOWN: Final = 80
 
 
-class Refused(ValueError):
+class RefusedError(ValueError):
     """The engine's parser refuses the value. The text says why, without naming the option."""
 
 
@@ -26,19 +26,19 @@ def show(text: str) -> str:
 
 
 def to_int(text: str) -> int:
-    """Python's `int()`: any Unicode decimal digits, one sign, surrounding blanks, single underscores. Raises Refused."""
+    """Python's `int()`: any Unicode decimal digits, one sign, surrounding blanks, single underscores. Raises RefusedError."""
     try:
         return int(text)
     except ValueError as error:
-        raise Refused(f"'{show(text)}' is not an integer") from error
+        raise RefusedError(f"'{show(text)}' is not an integer") from error
 
 
 def to_float(text: str) -> float:
-    """Python's `float()`. Raises Refused."""
+    """Python's `float()`. Raises RefusedError."""
     try:
         return float(text)
     except ValueError as error:
-        raise Refused(f"'{show(text)}' is not a number") from error
+        raise RefusedError(f"'{show(text)}' is not a number") from error
 
 
 _SIZED = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
@@ -47,7 +47,7 @@ _BINARY: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def to_count(text: str) -> int:
-    """An integer with an optional suffix: 1k = 1000, 1K = 1024, 25.6k = 25600, decimals only before a small letter. Raises Refused."""
+    """An integer with an optional suffix: 1k = 1000, 1K = 1024, 25.6k = 25600, decimals only before a small letter. Raises RefusedError."""
     text = text.strip()
     match = _SIZED.fullmatch(text)
     if match is None:
@@ -66,7 +66,7 @@ def _json(text: str) -> str:
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(f"'{show(text)}' is not JSON") from error
+        raise RefusedError(f"'{show(text)}' is not JSON") from error
     return text
 
 
@@ -103,8 +103,8 @@ CONVERTERS: Final[Mapping[str, Callable[[str], Stored]]] = {
 
 
 def check(value: Stored, choices: tuple[str | int | None, ...], text: str) -> Stored:
-    """Compare a converted value with an option's choices. Raises Refused."""
+    """Compare a converted value with an option's choices. Raises RefusedError."""
     if value not in choices:
         shown = ", ".join(str(c) for c in choices[:12] if c is not None)
-        raise Refused(f"'{show(text)}' is not one of {shown}{', …' if len(choices) > 12 else ''}")
+        raise RefusedError(f"'{show(text)}' is not one of {shown}{', …' if len(choices) > 12 else ''}")
     return value

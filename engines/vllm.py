@@ -15,7 +15,7 @@ import msgspec
 from engines.findings import Finding, finding
 from engines.table import Option
 from engines.tokens import BEFORE, Fault, Line
-from engines.values import Refused, show, to_count
+from engines.values import RefusedError, show, to_count
 
 # The launcher's token in front of the role's arguments. Its text never matters, only that it is there.
 MODEL: Final = "MODEL"
@@ -89,7 +89,7 @@ def _move_model(tokens: list[str], at: list[int], faults: list[Fault], findings:
     findings.append(
         finding("EA009", f"{show(tokens[index])} replaces the model that is served: the given one becomes a stray word", position)
     )
-    if tokens[index] == "--model":
+    if len(tokens[index]) == 7:
         if index + 1 == len(tokens):
             faults.append(Fault("missing-value", "--model expects a value and has none", position, "--model", "model"))
             del tokens[index], at[index]
@@ -120,32 +120,36 @@ def _pull_config(tokens: list[str], at: list[int], faults: list[Fault]) -> int |
 
 def drop_config(tokens: list[str], at: list[int]) -> None:
     """Take every `--config` and the token behind it out of the line."""
-    kept = [i for i, token in enumerate(tokens) if token != "--config" and (i == 0 or tokens[i - 1] != "--config")]
+    kept = [i for i, word in enumerate(tokens) if word != "--config" and (i == 0 or tokens[i - 1] != "--config")]
     tokens[:] = [tokens[i] for i in kept]
     at[:] = [at[i] for i in kept]
 
 
 def _rename(tokens: list[str], at: list[int]) -> tuple[list[str], list[int]]:
+    """Underscores in names become dashes, `-O<n>` the optimization level, `--help=TOPIC` plain help."""
     out: list[str] = []
     where: list[int] = []
-    for index, token in enumerate(tokens):
-        if token[:2] == "--":
-            if token[:7] == "--help=":
-                token = "--help"
-            elif "_" in token:
-                name, equals, value = token.partition("=")
-                head, dot, tail = name.partition(".")
-                token = f"{head.replace('_', '-')}{dot}{tail}{equals}{value}"
-        elif token[:2] == "-O":
-            if len(token) > 2:
-                out.append("--optimization-level")
-                where.append(at[index])
-                token = token[3:] if token[2] == "=" else token[2:]
-            elif index + 1 < len(tokens) and tokens[index + 1] in {"0", "1", "2", "3"}:
-                token = "--optimization-level"
-        out.append(token)
+    for index, word in enumerate(tokens):
+        if word[:2] == "--":
+            out.append(_dashed(word) if "_" in word or word[:7] == "--help=" else word)
+        elif word[:2] == "-O" and len(word) > 2:
+            out += ("--optimization-level", word[3:] if word[2] == "=" else word[2:])
+            where.append(at[index])
+        elif word == "-O" and index + 1 < len(tokens) and tokens[index + 1] in {"0", "1", "2", "3"}:
+            out.append("--optimization-level")
+        else:
+            out.append(word)
         where.append(at[index])
     return out, where
+
+
+def _dashed(token: str) -> str:
+    """Only between the dashes and the first dot, only in front of the first '='."""
+    if token[:7] == "--help=":
+        return "--help"
+    name, equals, value = token.partition("=")
+    head, dot, tail = name.partition(".")
+    return f"{head.replace('_', '-')}{dot}{tail}{equals}{value}"
 
 
 def _collect(tokens: list[str], at: list[int], faults: list[Fault]) -> tuple[list[str], list[int]]:
@@ -188,7 +192,7 @@ def _value(text: str) -> Json:
     except (ValueError, RecursionError):
         try:
             return to_count(text)
-        except Refused:
+        except RefusedError:
             return text
     return value if not isinstance(value, dict | list) or len(text) < 4096 else text
 

@@ -1,4 +1,7 @@
-"""Forges argument vectors from an option table: every arity, spelling, abbreviation and kind of junk, in proportions that keep half of them readable."""
+"""Forges argument vectors from an option table.
+
+Every arity, spelling, abbreviation and kind of junk, in proportions that keep about half of the lines readable.
+"""
 
 import random
 from collections.abc import Iterator
@@ -6,17 +9,119 @@ from collections.abc import Iterator
 from engines.table import Option, Table
 
 NUMBERS = ("1", "2", "4", "8", "0", "-1", "16", " 3 ", "1_0", "+4", "٤", "2147483647", "2147483648", "02", "7")
-JUNK_NUMBERS = ("x", "", "4.0", "1e3", "0x2", "1__0", "_1", "²", "−2", "- 2", "-x", "-1e3", "-.5", "-4_0", "99999999999999999999", "None", "true")
-WORDS = ("a", "m-1", "/data/x", "None", "", "auto", "a,b", "x=y", "10.0.0.1", "a b", "{}", '{"a": 1}', "1k", "25.6k", "2K", "0.9", "http://h:1")
-JUNK = ("--", "-", "stray", "-x", "--nope", "--nope=1", "---x", "-2", "-.5", "-1 ", "--x y", "--=x", "-=", "-h2", "--no-such_flag", "-t=2", "-d=2", "-Q", "é")
-VLLM_JUNK = ("-O3", "-O", "-O=2", "-Ofoo", "-O 2", "--_x", "-tp.x", "--a.b", "--a.b+=1,2", "-cc.mode=none", "--additional-config.a", "--model", "--model=m", "-n2", "-r-1", "-ep=n2", "--help=x")
-WATCHED = (
-    "tensor_parallel_size pipeline_parallel_size data_parallel_size data_parallel_size_local data_parallel_rank data_parallel_start_rank "
-    "prefill_context_parallel_size decode_context_parallel_size data_parallel_hybrid_lb data_parallel_external_lb enable_expert_parallel "
-    "data_parallel_multi_port_external_lb enable_elastic_ep elastic_ep_max_dp_size nnodes node_rank host port ssl_keyfile ssl_certfile "
-    "ssl_cert_reqs headless tp_size pp_size dp_size attn_dp_size ep_size dcp_size attn_cp_size moe_dp_size dwdp_size enable_dp_attention "
-    "enable_prefill_cp"
-).split()
+JUNK_NUMBERS = (
+    "x",
+    "",
+    "4.0",
+    "1e3",
+    "0x2",
+    "1__0",
+    "_1",
+    "²",
+    "−2",
+    "- 2",
+    "-x",
+    "-1e3",
+    "-.5",
+    "-4_0",
+    "99999999999999999999",
+    "None",
+    "true",
+)
+WORDS = (
+    "a",
+    "m-1",
+    "/data/x",
+    "None",
+    "",
+    "auto",
+    "a,b",
+    "x=y",
+    "10.0.0.1",
+    "a b",
+    "{}",
+    '{"a": 1}',
+    "1k",
+    "25.6k",
+    "2K",
+    "0.9",
+    "http://h:1",
+)
+JUNK = (
+    "--",
+    "-",
+    "stray",
+    "-x",
+    "--nope",
+    "--nope=1",
+    "---x",
+    "-2",
+    "-.5",
+    "-1 ",
+    "--x y",
+    "--=x",
+    "-=",
+    "-h2",
+    "--no-such_flag",
+    "-t=2",
+    "-d=2",
+    "-Q",
+    "é",
+)
+VLLM_JUNK = (
+    "-O3",
+    "-O",
+    "-O=2",
+    "-Ofoo",
+    "-O 2",
+    "--_x",
+    "-tp.x",
+    "--a.b",
+    "--a.b+=1,2",
+    "-cc.mode=none",
+    "--additional-config.a",
+    "--model",
+    "--model=m",
+    "-n2",
+    "-r-1",
+    "-ep=n2",
+    "--help=x",
+)
+WATCHED = [
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "data_parallel_size",
+    "data_parallel_size_local",
+    "data_parallel_rank",
+    "data_parallel_start_rank",
+    "prefill_context_parallel_size",
+    "decode_context_parallel_size",
+    "data_parallel_hybrid_lb",
+    "data_parallel_external_lb",
+    "enable_expert_parallel",
+    "data_parallel_multi_port_external_lb",
+    "enable_elastic_ep",
+    "elastic_ep_max_dp_size",
+    "nnodes",
+    "node_rank",
+    "host",
+    "port",
+    "ssl_keyfile",
+    "ssl_certfile",
+    "ssl_cert_reqs",
+    "headless",
+    "tp_size",
+    "pp_size",
+    "dp_size",
+    "attn_dp_size",
+    "ep_size",
+    "dcp_size",
+    "attn_cp_size",
+    "moe_dp_size",
+    "dwdp_size",
+    "enable_dp_attention",
+    "enable_prefill_cp",
+]
 
 
 class Forge:
