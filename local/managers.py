@@ -64,7 +64,7 @@ def _bare(obj: JSON) -> JSON:
 
 def _owned(paths: set[Path], served: Served, subresource: str) -> set[Path]:
     """Without identity, and without the part that this endpoint resets."""
-    kept = paths - _IDENTITY
+    kept = {path for path in paths - _IDENTITY if path}  # an object without any field declares the empty path
     if subresource == "status":
         return {path for path in kept if path[0] != "f:spec" and (path[0] != "f:metadata" or not served.custom)}
     if served.status_kept_apart:
