@@ -55,12 +55,17 @@ class Served:
     def stored_api_version(self) -> str:
         """The apiVersion that stored bytes carry."""
         version = self.storage_version or self.version
-        return f"{self.group}/{version}" if self.group else version
+        return f"{self.stored_group}/{version}" if self.stored_group else version
 
     @property
     def table(self) -> tuple[str, str]:
         """Name of the storage table."""
-        return (self.group, self.plural)
+        return (self.stored_group, self.plural)
+
+    @property
+    def stored_group(self) -> str:
+        """The group under which the objects lie; Events of both groups are the same objects."""
+        return "" if self.group == "events.k8s.io" else self.group
 
     @property
     def lists_as(self) -> str:
@@ -132,6 +137,7 @@ BUILT_IN: tuple[Served, ...] = (
     _row("v1", "secrets", "Secret"),
     _row("v1", "configmaps", "ConfigMap", "cm"),
     _row("v1", "events", "Event", "ev"),
+    _row("events.k8s.io/v1", "events", "Event", "ev"),
     _row("v1", "serviceaccounts", "ServiceAccount", "sa", "token"),
     _row("v1", "endpoints", "Endpoints", "ep"),
     _row("v1", "nodes", "Node", "no", "status", cluster=True),

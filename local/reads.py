@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from local import statuses
+from local.conversion import show
 from local.kinds import Served
 from local.selectors import compile_selectors
 from local.store import Entry, Key, Store
-from local.wire import JSON, decode, encode, swap_version
+from local.wire import JSON, decode, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def get(store: Store, served: Served, namespace: str, name: str) -> bytes:
     entry = store.get(served.table, (namespace if served.namespaced else "", name))
     if entry is None:
         raise statuses.not_found(served.plural, served.group, name)
-    return swap_version(entry.body, served.stored_api_version, served.api_version)
+    return show(served, entry.body)
 
 
 def select(store: Store, served: Served, query: ListQuery) -> Listing:
@@ -64,7 +65,6 @@ def select(store: Store, served: Served, query: ListQuery) -> Listing:
             keys, entries = _at(store, served, query, rv)
         else:
             keys, entries = table.keys(query.namespace), table.entries
-    stored, wanted = served.stored_api_version, served.api_version
     bodies: list[bytes] = []
     position, last = 0, None
     for position, key in enumerate(keys):
@@ -78,7 +78,7 @@ def select(store: Store, served: Served, query: ListQuery) -> Listing:
             if matches is None:
                 meta["remainingItemCount"] = len(keys) - position
             return Listing(bodies, meta)
-        bodies.append(swap_version(entry.body, stored, wanted))
+        bodies.append(show(served, entry.body))
         last = key
     return Listing(bodies, {"resourceVersion": str(rv)})
 

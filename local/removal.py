@@ -5,6 +5,7 @@ from datetime import timedelta
 from api.clock import Clock, format_time
 from local import statuses
 from local.admission import Admission
+from local.conversion import from_stored, to_stored
 from local.kinds import NAMESPACES
 from local.operation import DELETE, Operation
 from local.store import Entry, Store
@@ -29,15 +30,12 @@ class Remover:
         op.options = {key: value for key, value in options.items() if key not in {"apiVersion", "kind"}}
         entry = self._entry(op)
         self._check_preconditions(op, entry, options.get("preconditions") or {})
-        old = entry.object()
-        old["apiVersion"] = op.served.api_version
+        old = from_stored(op.served, entry.object())
         await self._admission.mutate(op, None, old, lambda patched: patched)
         await self._admission.validate(op, None, old)
         entry = self._entry(op)
         self._check_preconditions(op, entry, options.get("preconditions") or {})
-        obj = copy(old) if entry.rv == int(old["metadata"]["resourceVersion"]) else entry.object()
-        obj["apiVersion"] = op.served.api_version
-        return self._remove(op, obj, options)
+        return self._remove(op, from_stored(op.served, entry.object()), options)
 
     def _entry(self, op: Operation) -> Entry:
         entry = self._store.get(op.served.table, op.key)
@@ -72,7 +70,7 @@ class Remover:
         if op.served.table == NAMESPACES.table:
             obj.setdefault("status", {})["phase"] = "Terminating"
         if obj != before and not op.dry_run:
-            stored = {**obj, "apiVersion": op.served.stored_api_version}
+            stored = to_stored(op.served, obj)
             self._store.put(op.served.table, op.key, stored, op.served.selectable)
             obj["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
         return obj, False

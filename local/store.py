@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from local import statuses
-from local.wire import JSON, decode, encode_object, swap_version
+from local.wire import JSON, decode, encode_object
 
 Key = tuple[str, str]  # namespace ("" where cluster-scoped), name
 TableName = tuple[str, str]  # group, plural
@@ -64,11 +64,11 @@ class Change:
         self.previous = previous
         self._lines: dict[tuple[str, str], bytes] = {}
 
-    def line(self, kind: str, stored: str, wanted: str) -> bytes:
+    def line(self, kind: str, wanted: str, show: Callable[[bytes], bytes]) -> bytes:
         """The watch line, encoded once however many watch."""
         line = self._lines.get((kind, wanted))
         if line is None:
-            line = b'{"type":"' + kind.encode() + b'","object":' + swap_version(self.entry.body, stored, wanted) + b"}\n"
+            line = b'{"type":"' + kind.encode() + b'","object":' + show(self.entry.body) + b"}\n"
             self._lines[kind, wanted] = line
         return line
 

@@ -11,11 +11,12 @@ from aiohttp import web
 from local import statuses
 from local.answering import METADATA, TABLE, Representation
 from local.asking import Asked, whole_number
+from local.conversion import show
 from local.faults import Faults
 from local.selectors import compile_selectors
 from local.statuses import StatusError
 from local.store import ADDED, Change, Store, Table, Watcher
-from local.wire import JSON, decode, encode, swap_version
+from local.wire import JSON, decode, encode
 
 Row = Callable[[JSON, bool], JSON]
 
@@ -126,18 +127,16 @@ class _Stream:
 
     def initial(self, table: Table, watcher: Watcher) -> Iterator[bytes]:
         """Every present object as ADDED; taken now, sent as the client reads."""
-        stored, wanted = self._served.stored_api_version, self._served.api_version
         entries = [table.entries[key] for key in table.keys(watcher.namespace)]
         chosen = [entry for entry in entries if watcher.matches is None or watcher.matches(entry)]
-        return (self._line(ADDED, swap_version(entry.body, stored, wanted)) for entry in chosen)
+        return (self._line(ADDED, show(self._served, entry.body)) for entry in chosen)
 
     def lines(self, kind: str, change: Change) -> list[bytes]:
         """A change's line, twice where a test asked for that."""
-        stored, wanted = self._served.stored_api_version, self._served.api_version
         if self._kind in {TABLE, METADATA}:
-            line = self._line(kind, swap_version(change.entry.body, stored, wanted))
+            line = self._line(kind, show(self._served, change.entry.body))
         else:
-            line = change.line(kind, stored, wanted)
+            line = change.line(kind, self._served.api_version, lambda body: show(self._served, body))
         return [line] * self._faults.copies(self._served.plural)
 
     def _line(self, kind: str, body: bytes) -> bytes:

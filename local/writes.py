@@ -10,6 +10,7 @@ from typing import Any
 from api.clock import Clock, format_time
 from local import builtins, crds, managers, metadata, statuses, structural
 from local.admission import Admission
+from local.conversion import from_stored, to_stored
 from local.kinds import CRDS, NAMESPACES, Registry, Served
 from local.operation import CREATE, UPDATE, Operation
 from local.statuses import Cause, InvalidError
@@ -111,8 +112,7 @@ class Writer:
     async def _update_once(self, op: Operation, entry: Entry, transform: Transform, *, replacing: bool) -> JSON | None:
         """The stored object, or None when another writer was faster and the request may be tried again."""
         served = op.served
-        old = entry.object()
-        old["apiVersion"] = served.api_version
+        old = from_stored(served, entry.object())
         new = self._received(op, transform(copy(old)))
         named = new["metadata"].get("resourceVersion")
         self._check_preconditions(op, entry, new, replacing=replacing)
@@ -237,7 +237,7 @@ class Writer:
 
     def _put(self, op: Operation, obj: JSON) -> None:
         served = op.served
-        stored = {**obj, "apiVersion": served.stored_api_version}
+        stored = to_stored(served, obj)
         self._store.put(served.table, op.key, stored, served.selectable)
         self._written(served, obj)
 
@@ -250,7 +250,7 @@ class Writer:
     def discard(self, op: Operation, obj: JSON) -> None:
         """Remove an object that nothing holds any more."""
         served = op.served
-        stored = {**obj, "apiVersion": served.stored_api_version}
+        stored = to_stored(served, obj)
         self._store.remove(served.table, op.key, stored, served.selectable)
         self._written(served, {})
 
