@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import click
 from click.core import ParameterSource
 
-from app.settings import ATTRIBUTES, FIELDS, Effective, SettingsError, flag, load, variable
+from app.layers import SettingsError
+from app.settings import ATTRIBUTES, FIELDS, Effective, flag, load, variable
 
 F = TypeVar("F", bound=Callable[..., Any])
 

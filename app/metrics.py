@@ -19,7 +19,7 @@ BUILD: Final = Gauge("modelwarden_build_info", "Always 1; the labels say which b
 LOOK_SECONDS: Final = 1.0
 
 # The time of a counter's birth doubles the page's length, and nobody's dashboards ask for it.
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client leaves it untyped
 
 
 def say_build() -> None:

@@ -4,46 +4,24 @@ Precedence: flag, environment, file, what the Pod says of itself, default. A key
 one: a setting misspelt in silence is a setting believed. `load` keeps where each value came from, for `mdctl config`.
 """
 
-import difflib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from app.layers import CONFIG_VARIABLE, PREFIX, Layer, SettingsError, from_environment, from_file, from_pod
 from certs.authority import Profile
 from controller.settings import ControllerSettings, ObserverSettings
 from controller.snapshot import StatusSettings
 from webhooks.settings import DEFAULT_NAMESPACE, AdmissionSettings, default_scaler_usernames
-
-PREFIX = "MODELWARDEN_"
-CONFIG_VARIABLE = "MODELWARDEN_CONFIG"
-ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-
-# A Service named modelwarden makes the kubelet put these into every Pod beside it. They are no settings of ours.
-_SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_.+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_.+)?)?$")
-_FOREIGN_PREFIXES = ("MODELWARDEN_TEST_", "MODELWARDEN_BENCH_")
-
-
-class SettingsError(Exception):
-    """The settings cannot be used. The message has one line per fault."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """Values of one origin, and how that origin calls each of them."""
-
-    values: Mapping[str, Any]
-    origins: Mapping[str, str]
-
 
 # How `load` hands its layers to pydantic-settings, which asks the class for its sources.
 _LAYERS: ContextVar[tuple[Layer, ...]] = ContextVar("layers", default=())
@@ -270,9 +248,9 @@ def load(*, config: Path | None = None, environ: Mapping[str, str], flags: Mappi
         config = Path(environ[CONFIG_VARIABLE])
     layers = [
         Layer(flags or {}, {key: f"flag {flag(key)}" for key in flags or {}}),
-        _environment(environ),
-        _file(config) if config else Layer({}, {}),
-        _pod(environ),
+        from_environment(environ, {variable(key): key for key in FIELDS}),
+        from_file(config, FIELDS) if config else Layer({}, {}),
+        from_pod(environ),
     ]
     namespace = next((str(layer.values["namespace"]) for layer in layers if "namespace" in layer.values), DEFAULT_NAMESPACE)
     layers.append(Layer({"fence.scalerUsernames": default_scaler_usernames(namespace)}, {}))
@@ -292,88 +270,3 @@ def _fault(fault: Any, origins: Mapping[str, str]) -> str:
     key = str(fault["loc"][0]) if fault["loc"] else ""
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"setting {key} ({origins.get(key, 'default')}): {message}" if key else message
-
-
-def _environment(environ: Mapping[str, str]) -> Layer:
-    known = {variable(key): key for key in FIELDS}
-    values: dict[str, Any] = {}
-    origins: dict[str, str] = {}
-    unknown: list[str] = []
-    for name, value in environ.items():
-        if not name.startswith(PREFIX):
-            continue
-        if name in known:
-            values[known[name]] = value
-            origins[known[name]] = f"environment {name}"
-        elif name != CONFIG_VARIABLE and not name.startswith(_FOREIGN_PREFIXES) and not _SERVICE_LINK.search(name):
-            unknown.append(name)
-    if unknown:
-        raise SettingsError("\n".join(f"environment variable {name} is no setting{_nearest(name, known)}" for name in sorted(unknown)))
-    return Layer(values, origins)
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """A mapping that says one thing twice says nothing."""
-
-
-def _mapping(loader: _UniqueKeys, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: set[Any] = set()
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node)
-        if key in seen:
-            raise SettingsError(f"{key_node.start_mark.name}, line {key_node.start_mark.line + 1}: {key} is there twice")
-        seen.add(key)
-    return loader.construct_mapping(node, deep=True)
-
-
-_UniqueKeys.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
-def _file(path: Path) -> Layer:
-    try:
-        with path.open(encoding="utf-8") as stream:
-            content = yaml.load(stream, _UniqueKeys)  # noqa: S506  # a SafeLoader with one more check
-    except OSError as error:
-        raise SettingsError(f"settings file {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"settings file {path} is no YAML: {error}") from error
-    if content is not None and not isinstance(content, dict):
-        raise SettingsError(f"settings file {path} has to hold a mapping")
-    values: dict[str, Any] = {}
-    for key, value in _flatten("", content or {}):
-        if key in values:
-            raise SettingsError(f"settings file {path}: {key} is there twice")
-        values[key] = value
-    unknown = sorted(set(values) - set(FIELDS))
-    if unknown:
-        raise SettingsError("\n".join(f"settings file {path}: {key} is no setting{_nearest(key, FIELDS)}" for key in unknown))
-    return Layer(values, dict.fromkeys(values, f"file {path}"))
-
-
-def _flatten(prefix: str, content: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
-    """`fence: {scalerUsernames: …}` and `fence.scalerUsernames: …` are the same."""
-    for name, value in content.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, Mapping) and key not in FIELDS:
-            yield from _flatten(f"{key}.", value)
-        else:
-            yield key, value
-
-
-def _pod(environ: Mapping[str, str]) -> Layer:
-    """What the Pod says of itself: its namespace."""
-    if environ.get("POD_NAMESPACE"):
-        return Layer({"namespace": environ["POD_NAMESPACE"]}, {"namespace": "environment POD_NAMESPACE"})
-    try:
-        namespace = ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip()
-    except OSError:
-        return Layer({}, {})
-    return Layer({"namespace": namespace}, {"namespace": "the Pod's service account"}) if namespace else Layer({}, {})
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    if not close:
-        folded = {k.rsplit(".", 1)[-1].lower(): k for k in known}
-        close = [folded[c] for c in difflib.get_close_matches(name.rsplit(".", 1)[-1].lower(), list(folded), n=1, cutoff=0.5)]
-    return f"; the nearest is {close[0]}" if close else "; `mdctl config` lists them"

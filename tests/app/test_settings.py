@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app import settings as module
+from app import layers as module
 from app.cli import main
-from app.settings import ATTRIBUTES, FIELDS, SettingsError, flag, load, variable
+from app.layers import SettingsError
+from app.settings import ATTRIBUTES, FIELDS, flag, load, variable
 
 
 @pytest.fixture(autouse=True)
