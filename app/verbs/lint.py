@@ -37,7 +37,7 @@ _RANK = {"error": 3, "warning": 2, "info": 1}
 @click.option("-o", "--output", type=click.Choice(("text", "json", "sarif", "github")), default="text", show_default=True)
 @click.option("--fail-on", type=click.Choice(("error", "warning", "info", "never")), default="error", show_default=True)
 @click.option("--jsonl", is_flag=True, help='One {"objects": […]} per line of standard input, one result per line.')
-def command(paths: tuple[str, ...], old: tuple[str, ...], settings: tuple[str, ...], output: str, fail_on: str, jsonl: bool) -> None:
+def command(*, paths: tuple[str, ...], old: tuple[str, ...], settings: tuple[str, ...], output: str, fail_on: str, jsonl: bool) -> None:
     """Check manifests with the webhooks' own rules, without a cluster."""
     if jsonl:
         _lines()

@@ -14,7 +14,7 @@ _INSTANCE = re.compile(r"(.+)-r(0|[1-9][0-9]{0,5})")
 @rule(
     "MD111",
     "RoleServiceName",
-    "<deployment>-<role> is a DNS-1035 label: at most 63 characters, no dots, a letter first.",
+    "`<deployment>-<role>` is a DNS-1035 label: at most 63 characters, no dots, a letter first.",
     "spec.roles[i].name",
     source="3.3",
 )
