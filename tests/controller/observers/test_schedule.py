@@ -1,0 +1,204 @@
+"""When who is asked, and what of it asks for a pass."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import msgspec
+import respx
+from test_cache import Fed
+from test_readings import gauges, operations, view
+from things import deployment, pod, router_pod
+from virtual import VirtualClock, settle
+
+from controller.cache import Key
+from controller.kinds import KindName
+from controller.observers.board import Board
+from controller.observers.service import ObserverService
+from controller.settings import ObserverSettings
+
+CHAT = Key("team", "chat")
+
+
+class Watched:
+    """An observer service over a cache that a test feeds."""
+
+    def __init__(self, **spec: object) -> None:
+        self.fed = Fed()
+        self.clock = VirtualClock()
+        self.board = Board()
+        self.news: list[Key] = []
+        self.made = deployment(**spec)  # type: ignore[arg-type]
+        self.fed.put(KindName.DEPLOYMENT, self.made)
+        self.fed.put(KindName.POD, pod(self.made, "chat-0").ready().at("10.0.0.1").json)
+        self.service = ObserverService(self.fed.cache, self.board, ObserverSettings(), self.clock, on_news=self.news.append)
+
+    def facts(self) -> object:
+        return self.board.read(CHAT, "uid-chat")
+
+
+@asynccontextmanager
+async def observing(watched: Watched) -> AsyncIterator[respx.MockRouter]:
+    with respx.mock(assert_all_called=False) as wire:
+        task = asyncio.create_task(watched.service.run())
+        try:
+            yield wire
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_plain_deployment_is_not_asked() -> None:
+    """Nothing to observe, nobody dialled."""
+    watched = Watched()
+    async with observing(watched) as wire:
+        await watched.clock.advance(120)
+        assert wire.calls.call_count == 0
+        assert watched.news == []
+
+
+async def test_views_are_collected_and_only_differences_are_news() -> None:
+    """Every ten seconds; the same view twice asks for one pass."""
+    watched = Watched(router={"name": "vllm-router"})
+    watched.fed.put(KindName.POD, router_pod(watched.made).json)
+    async with observing(watched) as wire:
+        route = wire.get("http://10.0.0.9:8081/observer/endpoints").respond(200, json=view())
+        await watched.clock.advance(65)
+        assert 6 <= route.call_count <= 7
+        assert watched.news == [CHAT]
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert facts.router_views[0].error is None
+        assert facts.router_views[0].received_at != "2026-01-01T00:00:00Z"  # its moment moves on all the same
+        route.respond(500)
+        await watched.clock.advance(11)
+        assert watched.news == [CHAT, CHAT]
+
+
+async def test_members_that_change_during_the_collection_spoil_it() -> None:
+    """A view taken over a changing membership says nothing."""
+    watched = Watched(router={"name": "vllm-router"})
+    watched.fed.put(KindName.POD, router_pod(watched.made).json)
+    async with observing(watched) as wire:
+
+        async def change(_: httpx.Request) -> httpx.Response:
+            watched.fed.put(KindName.POD, pod(watched.made, "chat-9", 1).ready().at("10.0.0.2").json)
+            return httpx.Response(200, json=view())
+
+        wire.get("http://10.0.0.9:8081/observer/endpoints").mock(side_effect=change)
+        await watched.clock.advance(0.5)
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert "changed during the collection" in str(facts.router_views[0].error)
+        await watched.clock.advance(3)  # asked again at once, not after the period
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert facts.router_views[0].error is None
+
+
+async def test_only_pods_of_the_very_deployment_are_dialled() -> None:
+    """A Pod that carries the labels and belongs to somebody else is not asked."""
+    watched = Watched(kvCache={"poolRef": {"name": "b"}})
+    stranger = pod(watched.made, "evil").ready().at("10.6.6.6").json
+    stranger["metadata"]["ownerReferences"][0]["uid"] = "uid-else"
+    watched.fed.put(KindName.POD, stranger)
+    async with observing(watched) as wire:
+        wire.get("http://10.0.0.1:8000/metrics").respond(200, text=operations(1, 0))
+        await watched.clock.advance(31)
+        assert {call.request.url.host for call in wire.calls} == {"10.0.0.1"}
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert facts.cache_operations["uid-chat-0"].succeeded == 1
+        assert watched.news == [CHAT]
+
+
+async def test_an_engine_that_stops_telling_is_news() -> None:
+    """An account that is no longer given is withdrawn, not kept."""
+    watched = Watched(kvCache={"poolRef": {"name": "b"}})
+    async with observing(watched) as wire:
+        route = wire.get("http://10.0.0.1:8000/metrics").respond(200, text=operations(1, 0))
+        await watched.clock.advance(1)
+        route.respond(500)
+        await watched.clock.advance(31)
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert facts.cache_operations == {}
+        assert watched.news == [CHAT, CHAT]
+
+
+async def test_a_drain_is_read_while_it_drains_and_only_then() -> None:
+    """Two reads are kept, of the captured members only; a restart in between is an error."""
+    watched = Watched()
+    operation = {"roleName": "server", "replicaOrdinal": 0, "targetMemberUIDs": ["uid-chat-0"], "state": "Draining"}
+    async with observing(watched) as wire:
+        wire.get("http://10.0.0.1:8000/metrics").respond(200, text=gauges("vLLM"))
+        await watched.clock.advance(5)
+        assert wire.calls.call_count == 0
+        watched.fed.put(KindName.DEPLOYMENT, {**watched.made, "status": {"retirement": operation}}, 2)
+        await watched.clock.advance(10)
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert [read.outcome for read in facts.drain["uid-chat-0"].reads] == ["Idle", "Idle"]
+        restarted = pod(watched.made, "chat-0").ready().at("10.0.0.1").json
+        restarted["status"]["containerStatuses"] = [{"name": "main", "restartCount": 1}]
+        watched.fed.put(KindName.POD, restarted, 3)
+        await watched.clock.advance(2)
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert "restarted" in facts.drain["uid-chat-0"].reads[-1].detail
+
+
+async def test_a_bound_member_is_not_asked_again() -> None:
+    """One qualification request a Pod, repeated only until it is bound."""
+    watched = Watched(size=2)
+    async with observing(watched) as wire:
+        route = wire.post("http://10.0.0.1:8000/v1/completions").respond(503)
+        await watched.clock.advance(31)
+        unanswered = route.call_count
+        assert unanswered == 2
+        answer = {"id": "cmpl-gpustack-qualify-uid-chat-0", "choices": [{"finish_reason": "length"}]}
+        route.respond(200, json=answer)
+        await watched.clock.advance(300)
+        assert route.call_count == unanswered + 1
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert facts.forward["uid-chat-0"].outcome == "Bound"
+
+
+def test_facts_of_another_object_of_that_name_are_not_handed_out() -> None:
+    """A recreated deployment starts without observations."""
+    watched = Watched()
+    watched.board.amend(CHAT, "uid-before", forward={})
+    assert watched.facts() is None
+
+
+def test_the_observations_are_in_a_fixed_order() -> None:
+    """The same facts give the same bytes, whatever order they came in."""
+    from controller.snapshot import Forward
+
+    one, two = Board(), Board()
+    entries = {uid: Forward(pod_uid=uid, outcome="Bound") for uid in ("b", "a")}
+    first = one.amend(CHAT, "u", forward=entries).observations()
+    second = two.amend(CHAT, "u", forward=dict(sorted(entries.items()))).observations()
+    assert msgspec.json.encode(first) == msgspec.json.encode(second)
+    assert json.loads(msgspec.json.encode(first))["forward"][0]["podUID"] == "a"
+
+
+async def test_the_service_ends_its_requests_when_it_ends() -> None:
+    """A follower's hands are off: nothing is in flight after the term."""
+    watched = Watched(router={"name": "vllm-router"})
+    watched.fed.put(KindName.POD, router_pod(watched.made).json)
+    entered = asyncio.Event()
+
+    async def hang(_: httpx.Request) -> httpx.Response:
+        entered.set()
+        await asyncio.Event().wait()
+        return httpx.Response(200)
+
+    async with observing(watched) as wire:
+        wire.get("http://10.0.0.9:8081/observer/endpoints").mock(side_effect=hang)
+        await asyncio.wait_for(entered.wait(), 5)
+    await settle()
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("observe")]
