@@ -5,6 +5,7 @@ complete review as its body, so that failurePolicy decides and the sender still 
 """
 
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
@@ -82,7 +83,8 @@ class ReviewServer:
         except RecursionError:
             return 400, wire.write_answer(envelope, wire.refuse(400, "BadRequest", "the object under review is nested too deeply"))
         except Exception:  # noqa: BLE001 - one boundary turns a rule's crash into an answer
-            _log.exception("a rule crashed", path=path, uid=envelope.uid)
+            # The traceback as text: a renderer that shows local variables would show the object.
+            _log.error("a rule crashed", path=path, uid=envelope.uid, traceback=traceback.format_exc())
             if self._metrics is not None:
                 self._metrics.panics.inc()
             return 500, wire.write_answer(envelope, wire.refuse(500, "InternalError", "the review could not be judged: a rule crashed"))

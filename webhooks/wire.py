@@ -9,6 +9,7 @@ Source: decisions D4 and D5, field lessons F83, F84, F86, `70-performance`.
 """
 
 import json
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -174,16 +175,24 @@ def read_review(body: bytes) -> tuple[Envelope, Request]:
         raise BrokenReviewError(f"the request cannot be read: {_why(error)}", envelope) from error
 
 
+def given(leaf: Raw | UnsetType) -> Raw | None:
+    """A member, or None when it is not there or null: one answer, as the API has it."""
+    if leaf is UNSET or (len(leaf) == 4 and bytes(leaf) == b"null"):
+        return None
+    return leaf
+
+
 def read_metadata(obj: Object, *, owners: bool = False, labels: bool = False) -> ObjectMeta:
     """`metadata` as the rules read it; annotations always, labels and owners where asked."""
     meta = obj.metadata
     if meta is UNSET:
         return ObjectMeta()
     annotations: dict[str, str] = {}
-    if meta.annotations is not UNSET and meta.annotations != b"null":
-        if len(_encoder.encode(_leaves.decode(meta.annotations))) != len(meta.annotations):
-            _scan(bytes(meta.annotations))
-        annotations = _texts.decode(meta.annotations)
+    written = given(meta.annotations)
+    if written is not None:
+        if len(_encoder.encode(_leaves.decode(written))) != len(written):
+            _scan(bytes(written))
+        annotations = _texts.decode(written)
     return ObjectMeta(
         name=_leaf(meta.name, _text, ""),
         namespace=_leaf(meta.namespace, _text, ""),
@@ -216,27 +225,23 @@ def read_scaler(obj: Object) -> ModelDeploymentScaler:
     return ModelDeploymentScaler(metadata=read_metadata(obj), spec=_spec(obj, _scaler_spec, ScalerSpec()))
 
 
-def read_json(leaf: Raw | UnsetType) -> Any:
-    """A leaf as plain JSON, an absent one as None. Duplicate keys raise MalformedReviewError."""
-    if leaf is UNSET:
-        return None
-    value = _anything.decode(leaf)
-    if len(_encoder.encode(value)) != len(leaf):
+def _refuse_repeats(leaf: Raw) -> None:
+    """A leaf that becomes an object has no key twice: decoded and encoded again it is as long as before, or looked at exactly."""
+    if len(_encoder.encode(_anything.decode(leaf))) != len(leaf):
         _scan(bytes(leaf))
-    return value
 
 
 def _spec(obj: Object, decoder: "msgspec.json.Decoder[T]", default: T) -> T:
-    if obj.spec is UNSET or obj.spec == b"null":
+    spec = given(obj.spec)
+    if spec is None:
         return default
-    read_json(obj.spec)
-    return decoder.decode(obj.spec)
+    _refuse_repeats(spec)
+    return decoder.decode(spec)
 
 
 def _leaf(leaf: Raw | UnsetType, decoder: "msgspec.json.Decoder[T]", default: D) -> T | D:
-    if leaf is UNSET or leaf == b"null":
-        return default
-    return decoder.decode(leaf)
+    found = given(leaf)
+    return default if found is None else decoder.decode(found)
 
 
 # ------------------------------------------------------------------------------------------------------ duplicates
@@ -278,6 +283,9 @@ class _Rescued(msgspec.Struct, frozen=True, rename="camel"):
     request: _RescuedRequest | None = None
 
 
+# The API server writes the uid as the first member of the request: enough when nothing behind it can be read.
+_UID_FIRST = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([-0-9A-Za-z]{1,64})"')
+
 _rescued = msgspec.json.Decoder(_Rescued)
 
 
@@ -286,7 +294,8 @@ def _rescue(body: bytes) -> Envelope:
     try:
         review = _rescued.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return Envelope()
+        found = _UID_FIRST.search(body[:1024])
+        return Envelope(found[1].decode("ascii") if found else "")
     return Envelope(review.request.uid if review.request else "", review.api_version, review.kind)
 
 

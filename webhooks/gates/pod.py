@@ -31,7 +31,9 @@ class Container(Struct, frozen=True):
     @property
     def probed(self) -> bool:
         """Whether the Pod declares a probe of its own."""
-        return any(probe is not UNSET and probe != b"null" for probe in (self.startup_probe, self.readiness_probe, self.liveness_probe))
+        return any(
+            probe is not UNSET and bytes(probe) != b"null" for probe in (self.startup_probe, self.readiness_probe, self.liveness_probe)
+        )
 
 
 class PodShape(Struct, frozen=True):

@@ -1,0 +1,229 @@
+"""Bytes in, bytes out: the envelope is mirrored on every path, and bytes that are no review are told so with 400."""
+
+import json
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from reviewing import UID, Answer, Deployment, compact, deployment, envelope, instance_type, request, review, role
+
+from webhooks import deployments
+from webhooks.errors import LookupFailedError
+from webhooks.lookups import ObjectLookup
+from webhooks.metrics import AdmissionMetrics
+from webhooks.server import MUTATE_DEPLOYMENT, MUTATE_POD, PATHS, VALIDATE_DEPLOYMENT, VALIDATE_SCALER, ReviewServer
+from webhooks.settings import AdmissionSettings
+
+
+def server(metrics: AdmissionMetrics | None = None) -> ReviewServer:
+    """A server that finds the instance type of the builders."""
+    return ReviewServer(ObjectLookup([instance_type()]), AdmissionSettings(), metrics)
+
+
+async def post(body: bytes, path: str = VALIDATE_DEPLOYMENT) -> Answer:
+    """One call."""
+    return Answer(*await server().review(path, body), None)
+
+
+GOOD = envelope(request(deployment().body))
+
+
+def changed(old: str, new: str) -> bytes:
+    """The good review with one text replaced."""
+    assert old.encode() in GOOD
+    return GOOD.replace(old.encode(), new.encode(), 1)
+
+
+BROKEN: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", ""),
+    "no JSON": (b"hello", ""),
+    "half a review": (GOOD[: len(GOOD) // 2], ""),
+    "a list": (b"[]", ""),
+    "a number": (b"1", ""),
+    "another kind": (b'{"apiVersion":"v1","kind":"Pod","request":{"uid":"u"}}', ""),
+    "no request": (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', ""),
+    "a null request": (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":null}', ""),
+    "a request that is a text": (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":"x"}', ""),
+    "no uid": (changed(f'"uid":"{UID}",', ""), ""),
+    "a uid that is a number": (changed(f'"uid":"{UID}"', '"uid":7'), ""),
+    "bad UTF-8 in a name that is read": (GOOD.replace(b'"name":"server"', b'"name":"ser\xffver"'), UID),
+    "bad UTF-8 in the user's name": (GOOD.replace(b'"username":"alice"', b'"username":"al\xffice"'), UID),
+    "a lone surrogate": (changed('"name":"server"', '"name":"\\ud800"'), UID),
+    "a spec of another shape": (changed('"engine":{', '"engine":[{').replace(b'"0.29.0"}', b'"0.29.0"}]', 1), UID),
+    "roles that are a text": (envelope(request({**deployment().body, "spec": {"roles": "x"}})), UID),
+    "metadata that is a list": (
+        envelope(request({**deployment().body, "metadata": {"name": "a"}})).replace(b'"metadata":{"name":"a"}', b'"metadata":[]'),
+        UID,
+    ),
+    "a depth bomb in the spec": (changed('"spec":{', '"spec":{"x":' + "[" * 50_000 + "]" * 50_000 + ","), UID),
+    "a depth bomb as the body": (b"[" * 200_000, ""),
+    "the uid twice": (changed(f'"uid":"{UID}"', f'"uid":"{UID}","uid":"{UID}"'), UID),
+    "the operation twice": (changed('"operation":"CREATE"', '"operation":"UPDATE","operation":"CREATE"'), UID),
+    "the object twice": (changed('"object":{', '"object":{},"object":{'), UID),
+    "the spec twice": (changed('"spec":{', '"spec":{},"spec":{'), UID),
+    "a member of the spec twice": (changed('"model":{', '"model":{},"model":{'), UID),
+    "a member of a role twice": (changed('"replicas":1', '"replicas":1,"replicas":2'), UID),
+    "a member of the metadata twice": (changed('"generation":7', '"generation":7,"generation":8'), UID),
+    "an annotation twice": (changed('"generation":7', '"generation":7,"annotations":{"a":"1","a":"2"}'), UID),
+    "an annotation twice, once escaped": (changed('"generation":7', '"generation":7,"annotations":{"a":"1","\\u0061":"2"}'), UID),
+    "a key twice in a part that blanks hide": (
+        json.dumps(json.loads(GOOD)).replace('"replicas": 1', '"replicas": 1, "replicas": 2').encode(),
+        UID,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_bytes_that_are_no_review(name: str) -> None:
+    """400 with a reason, as a review whose envelope is what could be read of the one that came."""
+    body, uid = BROKEN[name]
+    answer = await post(body)
+    assert answer.http == 400
+    assert answer.review["kind"] == "AdmissionReview"
+    assert answer.review["apiVersion"] == "admission.k8s.io/v1"
+    assert answer.response["uid"] == uid or not uid
+    assert answer.response["allowed"] is False
+    assert answer.code == 400
+    assert answer.message
+
+
+FINE = {
+    "compact": GOOD,
+    "with the newline that Go writes": GOOD + b"\n",
+    "with blanks": json.dumps(json.loads(GOOD), indent=1).encode(),
+    "with members nobody names": changed('"dryRun":false', '"dryRun":false,"future":{"a":[1,2]}'),
+    "with bad UTF-8 where nobody reads": changed('"spec":{', '"status":{"phase":"PHASE"},"spec":{').replace(b"PHASE", b"\xff\xfe"),
+    "with a null old object": changed('"oldObject":null', '"oldObject":null'),
+    "without annotations": changed('"generation":7', '"generation":7,"annotations":null,"labels":null'),
+    "with escapes in the spec": changed("Qwen/Qwen3-8B", "\\u0051wen\\/Qwen3-8B"),
+    "with the escapes that Go writes in an annotation": changed('"generation":7', '"generation":7,"annotations":{"a":"\\u003cb\\u003e"}'),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+async def test_reviews_however_written(name: str) -> None:
+    """The same review in other writings is the same review."""
+    answer = await post(FINE[name])
+    assert answer.allowed, answer.message
+    assert answer.response["uid"] == UID
+
+
+@pytest.mark.parametrize("path", sorted(PATHS))
+async def test_a_delete_with_a_null_object_passes(path: str) -> None:
+    """A delete carries no object; no webhook is tripped by it."""
+    answer = await post(envelope(request(None, deployment().body, operation="DELETE")), path)
+    assert answer.http == 200
+    assert answer.allowed
+    assert answer.response["uid"] == UID
+
+
+@pytest.mark.parametrize("path", [VALIDATE_DEPLOYMENT, MUTATE_DEPLOYMENT, VALIDATE_SCALER, MUTATE_POD])
+async def test_the_envelope_is_mirrored(path: str) -> None:
+    """Another apiVersion of the review comes back as it came."""
+    answer = await post(GOOD.replace(b"admission.k8s.io/v1", b"admission.k8s.io/v9"), path)
+    assert answer.review["apiVersion"] == "admission.k8s.io/v9"
+    assert answer.review["kind"] == "AdmissionReview"
+    assert answer.response["uid"] == UID
+
+
+class Crashing(ObjectLookup):
+    """A look-up in which something unforeseen happens."""
+
+    async def get(self, kind: Any, namespace: str | None, name: str) -> Any:
+        raise ZeroDivisionError("unforeseen")
+
+
+class Failing(ObjectLookup):
+    """A look-up whose API server is away."""
+
+    async def get(self, kind: Any, namespace: str | None, name: str) -> Any:
+        raise LookupFailedError("reading InstanceType 'h20' failed: timed out")
+
+
+async def test_a_crash_is_a_complete_500(capsys: pytest.CaptureFixture[str]) -> None:
+    """uid and all; the traceback is logged, the panic counted, and nothing of the object is said."""
+    metrics = AdmissionMetrics(CollectorRegistry())
+    crashing = ReviewServer(Crashing([]), AdmissionSettings(), metrics)
+    secret = deployment(role().env(TOKEN="do-not-log-me"))
+    answer = await review(secret, server=crashing)
+    assert (answer.http, answer.allowed, answer.code) == (500, False, 500)
+    assert answer.response["uid"] == UID
+    assert metrics.panics._value.get() == 1
+    logged = "".join(capsys.readouterr())
+    assert "ZeroDivisionError" in logged
+    assert "do-not-log-me" not in logged
+    assert "do-not-log-me" not in json.dumps(answer.review)
+
+
+async def test_a_rule_that_crashes_is_a_complete_500(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, from inside a rule."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("a rule")
+
+    monkeypatch.setattr(deployments.registry, "judge", broken)
+    answer = await review(deployment())
+    assert (answer.http, answer.code, answer.response["uid"]) == (500, 500, UID)
+
+
+async def test_a_failed_read_is_500_and_no_finding() -> None:
+    """failurePolicy decides; no cause is made up."""
+    answer = await review(deployment(), lookup=Failing([]))
+    assert (answer.http, answer.code, answer.response["uid"]) == (500, 500, UID)
+    assert "timed out" in answer.message
+    assert answer.causes == []
+
+
+async def test_a_failed_read_never_opens_the_hatch() -> None:
+    """An API server that is away does not unbind a deployment."""
+    bound: Deployment = deployment().bound(3)
+    answer = await review(bound.unbound(), bound, lookup=Failing([]))
+    assert (answer.http, answer.allowed) == (500, False)
+
+
+async def test_a_failed_read_of_the_pods_deployment_is_500() -> None:
+    """A Pod is not let through without its gates."""
+    pod = {
+        "kind": "Pod",
+        "metadata": {"labels": {"app.kubernetes.io/name": "model-deployment", "app.kubernetes.io/instance": "qwen"}},
+        "spec": {"containers": []},
+    }
+    status, _ = await ReviewServer(Failing([]), AdmissionSettings()).review(MUTATE_POD, envelope(request(pod, resource="pods")))
+    assert status == 500
+
+
+async def test_metrics_carry_the_names_that_dashboards_know() -> None:
+    """Requests by webhook and code, latency, in-flight, fence decisions and refusals by rule; dry runs count no decision."""
+    registry = CollectorRegistry()
+    counting = server(AdmissionMetrics(registry))
+    bound = deployment().bound(3)
+    await review(bound.scaled(7), bound, server=counting)
+    await review(bound.scaled(7), bound, server=counting, dryRun=True)
+    await review(deployment(role(shmSize="0")), server=counting)
+    await counting.review(VALIDATE_DEPLOYMENT, b"{")
+    value = registry.get_sample_value
+    webhook = {"webhook": "validate-modeldeployment"}
+    assert value("controller_runtime_webhook_requests_total", {**webhook, "code": "200"}) == 3
+    assert value("controller_runtime_webhook_requests_total", {**webhook, "code": "400"}) == 1
+    assert value("controller_runtime_webhook_latency_seconds_count", webhook) == 4
+    assert value("controller_runtime_webhook_requests_in_flight", webhook) == 0
+    assert value("controller_runtime_webhook_panics_total") == 0
+    assert value("modelwarden_fence_decisions_total", {"rule": "ReplicasOwnedByScaler", "verdict": "refused"}) == 1
+    assert value("modelwarden_admission_refusals_total", {"rule": "MD101"}) == 1
+
+
+async def test_objects_of_the_wrong_shape_are_left_to_the_schema_when_mutating() -> None:
+    """The mutating call comes before the schema: what it cannot read, the schema refuses in better words."""
+    answer = await post(envelope(request({**deployment().body, "spec": {"roles": "x"}})), MUTATE_DEPLOYMENT)
+    assert answer.allowed
+    assert answer.patch == []
+
+
+def test_an_answer_is_compact_json() -> None:
+    """No blanks; what says nothing is left out."""
+    from webhooks import wire
+
+    assert (
+        wire.write_answer(wire.Envelope(UID), wire.allow())
+        == compact({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": UID, "allowed": True}}).encode()
+    )
