@@ -9,6 +9,9 @@ import structlog
 
 log = structlog.get_logger("process")
 
+# A terminal and a supervisor may each pass on the same Ctrl-C: what follows that closely is no second wish.
+SAME_WISH_SECONDS = 0.5
+
 
 def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:
     """The exit code of `main`. The first SIGINT or SIGTERM sets its Event; the second cancels it."""
@@ -21,15 +24,19 @@ async def _with_signals(main: Callable[[asyncio.Event], Awaitable[int]]) -> int:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101  # a coroutine that runs is in a task
 
+    loop = asyncio.get_running_loop()
+    first = 0.0
+
     def asked(name: str) -> None:
-        if stop.is_set():
-            log.warning("asked to stop again; leaving at once", signal=name)
-            task.cancel()
-        else:
+        nonlocal first
+        if not stop.is_set():
+            first = loop.time()
             log.info("asked to stop", signal=name)
             stop.set()
+        elif loop.time() - first >= SAME_WISH_SECONDS:
+            log.warning("asked to stop again; leaving at once", signal=name)
+            task.cancel()
 
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked, number.name)
     try:
