@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -140,10 +141,9 @@ class RealServer:
             "--disable-admission-plugins=ServiceAccount",
         )
         admin = self.authority.user("test-admin", ("system:masters",))
-        pair = (write_private(self._state / "admin.crt", admin.certificate), write_private(self._state / "admin.key", admin.key))
-        self._wait(
-            "kube-apiserver", program, f"{self.url}/readyz", verify=str(self.ca_file), cert=(str(pair[0]), str(pair[1])), trust_env=False
-        )
+        trust = ssl.create_default_context(cadata=self.authority.pem.decode())
+        trust.load_cert_chain(write_private(self._state / "admin.crt", admin.certificate), write_private(self._state / "admin.key", admin.key))
+        self._wait("kube-apiserver", program, f"{self.url}/readyz", verify=trust, trust_env=False)
 
     def _start_controllers(self) -> None:
         kubeconfig = self.kubeconfig_for("system:kube-controller-manager")

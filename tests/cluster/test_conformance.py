@@ -12,7 +12,7 @@ import checks_patches  # noqa: F401
 import checks_reading  # noqa: F401
 import pytest
 from checklist import CHECKS
-from clusterkit import Columns, NewerFeatureError, TestCluster
+from clusterkit import Columns, NewerFeatureError, TestCluster, embedded
 
 pytestmark = pytest.mark.cluster
 
@@ -40,11 +40,12 @@ async def _try(sentence: str, cluster: TestCluster, columns: Columns) -> BaseExc
 
 
 @pytest.mark.parametrize("sentence", CHECKS)
-async def test_conformance(sentence: str, cluster: TestCluster, columns: Columns, request: pytest.FixtureRequest) -> None:
+async def test_conformance(sentence: str, cluster: TestCluster, columns: Columns, tmp_path: Path) -> None:
     """Each sentence holds on the cluster at hand, and on the embedded one unless the page says otherwise."""
     outcome = await _try(sentence, cluster, columns)
     if cluster.kind == "real":
-        beside = await _try(sentence, await _embedded(request), columns)
+        async with embedded(tmp_path / "beside") as other:
+            beside = await _try(sentence, other, columns)
         _judge_embedded(sentence, beside)
         if isinstance(outcome, NewerFeatureError):
             pytest.skip(str(outcome))
@@ -52,11 +53,6 @@ async def test_conformance(sentence: str, cluster: TestCluster, columns: Columns
             raise outcome
     else:
         _judge_embedded(sentence, outcome)
-
-
-async def _embedded(request: pytest.FixtureRequest) -> TestCluster:
-    found: TestCluster = request.getfixturevalue("embedded_cluster")
-    return found
 
 
 def _judge_embedded(sentence: str, outcome: BaseException | None) -> None:
