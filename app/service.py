@@ -74,7 +74,7 @@ class Service:
         self.health.add("certificate", self._certificate)
         for name in controller.ready():
             self.health.add(name, self._controller_check(name))
-        app = make_app(self.health, rows)
+        app = make_app(self.health, rows if settings.serve_page else None)
         drain = settings.serve_drain_seconds
         keep_alive = settings.serve_keep_alive_seconds
         bound = Listener(settings.serve_host, settings.serve_port).bind()

@@ -76,6 +76,8 @@ class Settings(BaseSettings):
         5.0, alias="serve.drainSeconds", ge=0, le=300, description="after a stop signal: not ready, but still answering, for this long"
     )
 
+    serve_page: bool = Field(False, alias="serve.page", description="show every deployment's phase at /, to whoever reaches the port")
+
     certs_source: Literal["secret", "files", "memory"] = Field(
         "secret",
         alias="certs.source",

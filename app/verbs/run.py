@@ -65,6 +65,7 @@ def command(*, effective: Effective, name: str, once: bool, speed: float, port: 
             "serve_host": "127.0.0.1",
             "serve_port": 0,
             "serve_drain_seconds": 0.0,
+            "serve_page": True,
             "certs_source": "secret",
             "namespace": "modelwarden-system",
             "kubeconfig": None,

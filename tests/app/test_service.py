@@ -81,7 +81,14 @@ class World:
 
     def __init__(self) -> None:
         settings = load(
-            environ={}, flags={"serve.host": "127.0.0.1", "serve.port": 0, "serve.healthPort": 0, "certs.extraNames": ("127.0.0.1",)}
+            environ={},
+            flags={
+                "serve.host": "127.0.0.1",
+                "serve.port": 0,
+                "serve.healthPort": 0,
+                "serve.page": True,
+                "certs.extraNames": ("127.0.0.1",),
+            },
         ).settings
         self.clock = TestClock()
         self.reviews = FakeReviews()
