@@ -98,16 +98,25 @@ class SecretStore:
         """Create the Secret, or change the one that was loaded; adopt what another replica wrote meanwhile."""
         data = {key: base64.b64encode(value).decode() for key, value in material.to_files().items()}
         try:
-            if self._seen is None:
-                body = await self._cluster.create(SECRETS, msgspec.json.encode(self._new(data)), self._namespace)
-            else:
-                change = {"metadata": {"resourceVersion": self._seen}, "data": data}
-                body = await self._cluster.patch(SECRETS, self._name, msgspec.json.encode(change), self._namespace, kind="merge")
-        except (Conflict, NotFound):
-            # Somebody created, changed or deleted it since we looked. What stands now decides; nothing standing is the next step's affair.
-            return await self.load() or material
+            body = await self._write(data)
+        except Conflict:
+            # Somebody created or changed it since we looked, so what stands now decides.
+            standing = await self.load()
+            if standing is None:
+                raise
+            return standing
         self._seen = _SECRET.decode(body).metadata.resource_version
         return material
+
+    async def _write(self, data: dict[str, str]) -> bytes:
+        """Raises Conflict when another was first, NotFound when the namespace is not there."""
+        if self._seen is not None:
+            change = {"metadata": {"resourceVersion": self._seen}, "data": data}
+            try:
+                return await self._cluster.patch(SECRETS, self._name, msgspec.json.encode(change), self._namespace, kind="merge")
+            except NotFound:
+                self._seen = None  # deleted since we looked
+        return await self._cluster.create(SECRETS, msgspec.json.encode(self._new(data)), self._namespace)
 
     async def watch(self, wake: Callable[[], None]) -> None:
         """Deleted, edited or replaced: each is an event of the Secret."""

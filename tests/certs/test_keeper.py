@@ -14,7 +14,7 @@ from certs.keeper import CertKeeper
 from certs.material import read_material
 from certs.publisher import WebhookPublisher
 from certs.store import SecretStore
-from kube.errors import Forbidden, ServerError
+from kube.errors import Forbidden, NotFound, ServerError
 from kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 
 NAMESPACE, NAME = "modelwarden-system", "modelwarden-certs"
@@ -90,6 +90,36 @@ async def test_two_replicas_race_and_one_wins():
     assert serial(one.held) == serial(two.held) == serial(stored(cluster))
     assert trusts(cluster, one)
     assert trusts(cluster, two)
+
+
+async def test_a_set_that_could_not_be_stored_is_not_served():
+    """Without the namespace there is no Secret to share: a replica that served its own authority would fight every other one."""
+    cluster, clock = FakeCluster(), VirtualClock()
+    install(cluster)
+    cluster.fail = lambda verb, name: NotFound(404, "NotFound", "namespaces not found") if verb == "create" else None
+    one = keeper(cluster, clock)
+    with pytest.raises(NotFound):
+        await one.step()
+    assert not one.ready
+    assert set(bundles(cluster)) == {None}
+
+
+async def test_a_secret_deleted_while_it_is_changed_is_created_again():
+    """Between our look and our write somebody deletes it: the write becomes a creation."""
+    cluster, clock = FakeCluster(), VirtualClock(START - timedelta(days=61))
+    install(cluster)
+    one = keeper(cluster, clock)
+    await one.step()
+    first = serial(one.held)
+    clock.tick(timedelta(days=61))
+
+    def delete(verb: str, name: str) -> None:
+        if verb == "patch" and name == NAME and (SECRETS.kind, NAMESPACE, NAME) in cluster.objects:
+            cluster.remove(SECRETS, NAME, NAMESPACE)
+
+    cluster.before_write = delete
+    await one.step()
+    assert serial(stored(cluster)) == serial(one.held) != first
 
 
 async def test_renewal_at_two_thirds_reaches_every_replica():
