@@ -5,13 +5,14 @@ that the goal is measured against: it reads what a review handler must read and 
 """
 
 import os
+import socket
 import ssl
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import msgspec
-import uvicorn
+import uvloop
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -89,22 +90,41 @@ async def yardstick(scope: MutableMapping[str, Any], receive: Receive, send: Sen
 
 
 def ours() -> Any:
-    """The product's application: FastAPI with the review lane in front, look-ups from memory."""
-    from app.server import build_app  # the product is loaded only when it is what is measured
+    """The product's application: FastAPI with the review lane in front, its metrics on, look-ups from memory."""
+    from app.health import Health
+    from app.server import make_app, with_lane
+    from bench.reviews import deployment
     from webhooks.lookups import ObjectLookup
+    from webhooks.metrics import AdmissionMetrics
     from webhooks.server import ReviewServer
     from webhooks.settings import AdmissionSettings
 
-    from bench.reviews import deployment
-
-    types = {
+    instance_type = {
         "apiVersion": "worker.gpustack.ai/v1",
         "kind": "InstanceType",
         "metadata": {"name": "h20-8x"},
         "spec": {"acceleratable": True, "acceleratorGroup": "nvidia-h20"},
         "status": {"accelerator": {"capacity": "64"}, "detail": {"manufacturer": "nvidia", "slicedDetail": {}}},
     }
-    return build_app(ReviewServer(ObjectLookup([types, deployment(0)]), AdmissionSettings()))
+    reviews = ReviewServer(ObjectLookup([instance_type, deployment(0)]), AdmissionSettings(), AdmissionMetrics())
+    return with_lane(make_app(Health()), reviews)
+
+
+def listen(port: int) -> socket.socket:
+    """The socket, bound on loopback."""
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.bind(("127.0.0.1", port))
+    return bound
+
+
+async def serve(application: Any, port: int, cert: str, key: str) -> None:
+    """Serve with the product's own HTTP server, whatever the application: the yardstick differs in the handler alone."""
+    from app.server import HttpServer
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    await HttpServer(application, listen(port), tls=context, keep_alive=120, drain=1).run()
 
 
 def main() -> None:
@@ -113,20 +133,7 @@ def main() -> None:
     if int(core) >= 0 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core)})
     application = {"yardstick": lambda: yardstick, "ours": ours}[name]()
-    uvicorn.run(
-        application,
-        host="127.0.0.1",
-        port=int(port),
-        ssl_certfile=cert,
-        ssl_keyfile=key,
-        ssl_version=ssl.PROTOCOL_TLS_SERVER,
-        loop="uvloop",
-        http="httptools",
-        timeout_keep_alive=120,
-        access_log=False,
-        log_level="warning",
-        interface="asgi3",
-    )
+    uvloop.run(serve(application, int(port), cert, key))
 
 
 if __name__ == "__main__":
