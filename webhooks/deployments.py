@@ -27,6 +27,13 @@ JUDGED = frozenset({"CREATE", "UPDATE"})
 RULE = "rule"
 TERM = "term"
 
+UNCONCERNED = Verdict()
+
+
+def _annotated(deployment: ModelDeployment) -> bool:
+    annotations = deployment.metadata.annotations
+    return bool(annotations) and (keys.SCALER_BINDING in annotations or keys.SCALER_DECISION in annotations)
+
 
 class DeploymentReviews:
     """Validates and defaults ModelDeployments."""
@@ -69,12 +76,10 @@ class DeploymentReviews:
         return wire.allow(patch=encode_patch(defaulting.default_accelerators(deployment, types)))
 
     async def _fenced(self, request: Request, name: str, new: ModelDeployment, old: ModelDeployment | None) -> Verdict:
-        write = FenceRequest(
-            name=name,
-            old=target_of(old) if old is not None else None,
-            new=target_of(new),
-            scaler_writer=bool(request.username) and request.username in self._settings.scaler_usernames,
-        )
+        scaler_writer = bool(request.username) and request.username in self._settings.scaler_usernames
+        if not scaler_writer and not _annotated(new) and (old is None or not _annotated(old)):
+            return UNCONCERNED
+        write = FenceRequest(name=name, old=target_of(old) if old is not None else None, new=target_of(new), scaler_writer=scaler_writer)
         owner = scaler_to_read(write)
         if owner is not None:
             found = await self._lookup.get(ModelDeploymentScaler, request.namespace or new.metadata.namespace, owner)

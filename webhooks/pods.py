@@ -1,12 +1,10 @@
 """Reviews of Pods on CREATE: the listen flags and the readiness gates of a replica. Source: decisions D3."""
 
-from msgspec import UNSET
-
 from api import keys
 from api.objects import ModelDeployment, ObjectMeta, Role
 from webhooks import wire
 from webhooks.gates import gate_patch
-from webhooks.gates.pod import decode_pod
+from webhooks.gates.pod import PodShape, pod_decoder
 from webhooks.lookups import Lookup
 from webhooks.patch import encode_patch
 from webhooks.wire import Request, Response
@@ -22,7 +20,7 @@ class PodReviews:
 
     async def mutate(self, request: Request) -> Response:
         """A Pod of no role we know is left alone, whatever its labels say; an unreadable deployment is a failure."""
-        if request.operation != "CREATE" or request.sub_resource or request.object is None or request.object.spec is UNSET:
+        if request.operation != "CREATE" or request.sub_resource or request.object is None:
             return wire.allow()
         metadata = wire.read_metadata(request.object, owners=True, labels=True)
         if metadata.labels.get(keys.NAME) != keys.NAME_VALUE:
@@ -31,7 +29,8 @@ class PodReviews:
         if found is None:
             return wire.allow()
         deployment, role = found
-        return wire.allow(patch=encode_patch(gate_patch(deployment.spec.engine, role, decode_pod(request.object.spec))))
+        pod = wire.read_spec(request.object, pod_decoder, PodShape())
+        return wire.allow(patch=encode_patch(gate_patch(deployment.spec.engine, role, pod)))
 
     async def _role(self, metadata: ObjectMeta, namespace: str) -> tuple[ModelDeployment, Role] | None:
         owner = metadata.controller

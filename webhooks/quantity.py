@@ -13,6 +13,8 @@ Written = str | int | float
 
 def parse_quantity(written: Written) -> Decimal | None:
     """The value of a quantity as written, or None for a text that is no quantity."""
+    if type(written) is str and written.isdigit() and written.isascii():
+        return Decimal(written) if len(written) <= 64 else None
     if isinstance(written, int | float):
         return Decimal(str(written))
     match = _FORM.fullmatch(written)

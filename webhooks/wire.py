@@ -30,17 +30,17 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False)
 
 
 class Metadata(_Wire, frozen=True):
-    """Every member of ObjectMeta, unread."""
+    """Every member of ObjectMeta: what is small and read is read, the rest waits."""
 
-    name: Raw | UnsetType = UNSET
+    name: str | UnsetType = UNSET
     generate_name: Raw | UnsetType = UNSET
-    namespace: Raw | UnsetType = UNSET
+    namespace: str | UnsetType = UNSET
     self_link: Raw | UnsetType = UNSET
-    uid: Raw | UnsetType = UNSET
+    uid: str | UnsetType = UNSET
     resource_version: Raw | UnsetType = UNSET
-    generation: Raw | UnsetType = UNSET
+    generation: int | UnsetType = UNSET
     creation_timestamp: Raw | UnsetType = UNSET
-    deletion_timestamp: Raw | UnsetType = UNSET
+    deletion_timestamp: str | UnsetType | None = UNSET
     deletion_grace_period_seconds: Raw | UnsetType = UNSET
     labels: Raw | UnsetType = UNSET
     annotations: Raw | UnsetType = UNSET
@@ -62,37 +62,40 @@ class Object(_Wire, frozen=True):
 class Resource(_Wire, frozen=True):
     """`request.resource`."""
 
-    group: str = ""
-    version: str = ""
-    resource: str = ""
+    group: str | UnsetType = UNSET
+    version: str | UnsetType = UNSET
+    resource: str | UnsetType = UNSET
+
+
+class _UserInfo(_Wire, frozen=True):
+    username: str | UnsetType = UNSET
+    uid: Raw | UnsetType = UNSET
+    groups: Raw | UnsetType = UNSET
+    extra: Raw | UnsetType = UNSET
 
 
 class _Request(_Wire, frozen=True):
-    uid: str = ""
+    uid: str | UnsetType = UNSET
     kind: Raw | UnsetType = UNSET
-    resource: Raw | UnsetType = UNSET
-    sub_resource: Raw | UnsetType = UNSET
+    resource: Resource | UnsetType = UNSET
+    sub_resource: str | UnsetType = UNSET
     request_kind: Raw | UnsetType = UNSET
     request_resource: Raw | UnsetType = UNSET
     request_sub_resource: Raw | UnsetType = UNSET
-    name: Raw | UnsetType = UNSET
-    namespace: Raw | UnsetType = UNSET
-    operation: str = ""
-    user_info: Raw | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    namespace: str | UnsetType = UNSET
+    operation: str | UnsetType = UNSET
+    user_info: _UserInfo | UnsetType = UNSET
     object: Object | UnsetType | None = UNSET
     old_object: Object | UnsetType | None = UNSET
-    dry_run: Raw | UnsetType = UNSET
+    dry_run: bool | UnsetType | None = UNSET
     options: Raw | UnsetType = UNSET
 
 
 class _Review(_Wire, frozen=True):
-    api_version: str = ""
-    kind: str = ""
+    api_version: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
     request: _Request | UnsetType | None = UNSET
-
-
-class _UserInfo(_Wire, frozen=True):
-    username: str = ""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -100,7 +103,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     uid: str
     operation: str = ""
-    resource: Resource = Resource()
     sub_resource: str = ""
     name: str = ""
     namespace: str = ""
@@ -112,11 +114,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 _review = msgspec.json.Decoder(_Review)
 _encoder = msgspec.json.Encoder()
-_text = msgspec.json.Decoder(str)
-_integer = msgspec.json.Decoder(int)
-_boolean = msgspec.json.Decoder(bool)
-_user = msgspec.json.Decoder(_UserInfo)
-_resource = msgspec.json.Decoder(Resource)
 _leaves = msgspec.json.Decoder(dict[str, Raw])
 _texts = msgspec.json.Decoder(dict[str, str])
 _references = msgspec.json.Decoder(tuple[OwnerReference, ...])
@@ -153,26 +150,23 @@ def read_review(body: bytes) -> tuple[Envelope, Request]:
     api_version, kind = review.api_version or API_VERSION, review.kind or KIND
     if request is UNSET or request is None:
         raise BrokenReviewError("the review has no request", Envelope("", api_version, kind))
-    envelope = Envelope(request.uid, api_version, kind)
+    envelope = Envelope(request.uid or "", api_version, kind)
     if not request.uid:
         raise BrokenReviewError("the request has no uid", envelope)
     if len(_encoder.encode(review)) != len(body) - body.endswith(b"\n"):
         _refuse_duplicates(body, envelope)
-    try:
-        return envelope, Request(
-            uid=request.uid,
-            operation=request.operation,
-            resource=_leaf(request.resource, _resource, Resource()),
-            sub_resource=_leaf(request.sub_resource, _text, ""),
-            name=_leaf(request.name, _text, ""),
-            namespace=_leaf(request.namespace, _text, ""),
-            username=_leaf(request.user_info, _user, _UserInfo()).username,
-            dry_run=_leaf(request.dry_run, _boolean, default=False),
-            object=request.object or None,
-            old_object=request.old_object or None,
-        )
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise BrokenReviewError(f"the request cannot be read: {_why(error)}", envelope) from error
+    user = request.user_info
+    return envelope, Request(
+        uid=request.uid,
+        operation=request.operation or "",
+        sub_resource=request.sub_resource or "",
+        name=request.name or "",
+        namespace=request.namespace or "",
+        username=(user.username or "") if user is not UNSET else "",
+        dry_run=bool(request.dry_run),
+        object=request.object or None,
+        old_object=request.old_object or None,
+    )
 
 
 def given(leaf: Raw | UnsetType) -> Raw | None:
@@ -194,11 +188,11 @@ def read_metadata(obj: Object, *, owners: bool = False, labels: bool = False) ->
             _scan(bytes(written))
         annotations = _texts.decode(written)
     return ObjectMeta(
-        name=_leaf(meta.name, _text, ""),
-        namespace=_leaf(meta.namespace, _text, ""),
-        uid=_leaf(meta.uid, _text, ""),
-        generation=_leaf(meta.generation, _integer, 0),
-        deletion_timestamp=_leaf(meta.deletion_timestamp, _text, None),
+        name=meta.name or "",
+        namespace=meta.namespace or "",
+        uid=meta.uid or "",
+        generation=meta.generation or 0,
+        deletion_timestamp=meta.deletion_timestamp or None,
         annotations=annotations,
         labels=_leaf(meta.labels, _texts, {}) if labels else {},
         owner_references=_leaf(meta.owner_references, _references, ()) if owners else (),
@@ -207,7 +201,7 @@ def read_metadata(obj: Object, *, owners: bool = False, labels: bool = False) ->
 
 def read_deployment(obj: Object) -> ModelDeployment:
     """The ModelDeployment in its leaves. Raises MalformedReviewError when its types are not those of the kind."""
-    return ModelDeployment(metadata=read_metadata(obj), spec=_spec(obj, _deployment_spec, ModelDeploymentSpec()))
+    return ModelDeployment(metadata=read_metadata(obj), spec=read_spec(obj, _deployment_spec, ModelDeploymentSpec()))
 
 
 def read_deployments(new: Object | None, old: Object | None) -> tuple[ModelDeployment | None, ModelDeployment | None]:
@@ -222,7 +216,7 @@ def read_deployments(new: Object | None, old: Object | None) -> tuple[ModelDeplo
 
 def read_scaler(obj: Object) -> ModelDeploymentScaler:
     """The ModelDeploymentScaler in its leaves."""
-    return ModelDeploymentScaler(metadata=read_metadata(obj), spec=_spec(obj, _scaler_spec, ScalerSpec()))
+    return ModelDeploymentScaler(metadata=read_metadata(obj), spec=read_spec(obj, _scaler_spec, ScalerSpec()))
 
 
 def _refuse_repeats(leaf: Raw) -> None:
@@ -231,7 +225,8 @@ def _refuse_repeats(leaf: Raw) -> None:
         _scan(bytes(leaf))
 
 
-def _spec(obj: Object, decoder: "msgspec.json.Decoder[T]", default: T) -> T:
+def read_spec(obj: Object, decoder: "msgspec.json.Decoder[T]", default: T) -> T:
+    """`spec` by a decoder of its kind, or the default where it is absent. Raises MalformedReviewError when a key occurs twice in it."""
     spec = given(obj.spec)
     if spec is None:
         return default

@@ -96,4 +96,4 @@ def _probe(scheme: str, port: int, failures: int) -> dict[str, Any]:
     }
 
 
-decode_pod = msgspec.json.Decoder(PodShape).decode
+pod_decoder = msgspec.json.Decoder(PodShape)

@@ -30,6 +30,7 @@ def partitioned(resources: RoleResources | None) -> bool:
     "PartitionOrSlice",
     "A partition profile and slice percentages exclude each other.",
     "spec.roles[i].resources.acceleratorPartitionedProfile",
+    when="parts",
     source="3.9",
 )
 def partition_or_slice(subject: Subject) -> Iterator[Problem]:
@@ -44,7 +45,14 @@ def partition_or_slice(subject: Subject) -> Iterator[Problem]:
             )
 
 
-@rule("MD702", "InterfaceWhole", "A fabric interface count is whole and not negative.", "spec.roles[i].resources.interface", source="3.9")
+@rule(
+    "MD702",
+    "InterfaceWhole",
+    "A fabric interface count is whole and not negative.",
+    "spec.roles[i].resources.interface",
+    when="interface",
+    source="3.9",
+)
 def interface_whole(subject: Subject) -> Iterator[Problem]:
     """Needs no look at the type."""
     for view in subject.roles:
@@ -97,6 +105,7 @@ def _count(written: Any) -> Decimal:
     "A partition profile is one that the type's cards offer.",
     "spec.roles[i].resources.acceleratorPartitionedProfile",
     phase="types",
+    when="parts",
     source="3.9",
 )
 def partition_offered(subject: Subject) -> Iterator[Problem]:
@@ -125,6 +134,7 @@ def partition_offered(subject: Subject) -> Iterator[Problem]:
     "spec.roles[i].resources.acceleratorSlicedMemoryPercentage",
     "spec.roles[i].resources.acceleratorSlicedCoresPercentage",
     phase="types",
+    when="parts",
     source="3.9",
 )
 def slice_offered(subject: Subject) -> Iterator[Problem]:
@@ -145,6 +155,7 @@ def slice_offered(subject: Subject) -> Iterator[Problem]:
     "A slice or a partition is of exactly one card.",
     "spec.roles[i].resources.accelerator",
     phase="types",
+    when="parts",
     source="3.9",
 )
 def part_of_one(subject: Subject) -> Iterator[Problem]:
@@ -161,6 +172,7 @@ def part_of_one(subject: Subject) -> Iterator[Problem]:
     "A Pod asks for no more whole cards than its type has.",
     "spec.roles[i].resources.accelerator",
     phase="types",
+    when="cards",
     source="3.9",
 )
 def cards_within(subject: Subject) -> Iterator[Problem]:
@@ -182,6 +194,7 @@ def cards_within(subject: Subject) -> Iterator[Problem]:
     "A role without cards has its accelerated type to itself.",
     "spec.roles[i].resources.accelerator",
     phase="types",
+    when="several",
     source="3.9",
 )
 def no_cards_alone(subject: Subject) -> Iterator[Problem]:
@@ -201,6 +214,7 @@ def no_cards_alone(subject: Subject) -> Iterator[Problem]:
     "A Prefill and a Decode role are not both sliced on one group of accelerators.",
     "spec.roles",
     phase="types",
+    when="parts",
     source="3.9",
 )
 def pair_not_sliced(subject: Subject) -> Iterator[Problem]:

@@ -70,14 +70,14 @@ def _readable(subject: Subject) -> bool:
     return subject.spec.engine.name == "vLLM"
 
 
-@rule("MD401", "ElasticEngine", "Elastic expert parallelism is vLLM's.", "spec.engine.name", source="3.6")
+@rule("MD401", "ElasticEngine", "Elastic expert parallelism is vLLM's.", "spec.engine.name", when="elastic", source="3.6")
 def elastic_engine(subject: Subject) -> Iterator[Problem]:
     """SGLang has no such profile."""
     if subject.spec.engine.name != "vLLM" and any(True for _ in _elastic(subject)):
         yield Problem(field="spec.engine.name", value=subject.spec.engine.name, said="elasticEp needs vLLM")
 
 
-@rule("MD402", "ElasticAlone", "An elastic role is the only role.", "spec.roles", source="3.6")
+@rule("MD402", "ElasticAlone", "An elastic role is the only role.", "spec.roles", when="elastic", source="3.6")
 def elastic_alone(subject: Subject) -> Iterator[Problem]:
     """At most one elastic role, and nothing beside it."""
     count = sum(1 for _ in _elastic(subject))
@@ -92,6 +92,7 @@ def elastic_alone(subject: Subject) -> Iterator[Problem]:
     "ElasticWidth",
     "An elastic width is 2 to 64 and not above --elastic-ep-max-dp-size.",
     "spec.roles[i].elasticEp.width",
+    when="elastic",
     source="3.6",
 )
 def elastic_width(subject: Subject) -> Iterator[Problem]:
@@ -111,6 +112,7 @@ def elastic_width(subject: Subject) -> Iterator[Problem]:
     "ElasticArguments",
     "An elastic role's degrees can be read, and its pipeline and prefill-context sizes are 1.",
     "spec.roles[i].extraArgs",
+    when="elastic",
     source="3.6",
 )
 def elastic_arguments(subject: Subject) -> Iterator[Problem]:
@@ -148,6 +150,7 @@ def elastic_arguments(subject: Subject) -> Iterator[Problem]:
     "spec.roles[i].resources.acceleratorSlicedCoresPercentage",
     "spec.roles[i].resources.acceleratorPartitionedProfile",
     "spec.roles[i].resources.interface",
+    when="elastic",
     source="3.6",
 )
 def elastic_cards(subject: Subject) -> Iterator[Problem]:
@@ -178,6 +181,7 @@ def elastic_cards(subject: Subject) -> Iterator[Problem]:
     "spec.roles[i].replicas",
     "spec.roles[i].size",
     "spec.roles[i].command",
+    when="elastic",
     source="3.6",
 )
 def elastic_shape(subject: Subject) -> Iterator[Problem]:
@@ -199,6 +203,7 @@ def elastic_shape(subject: Subject) -> Iterator[Problem]:
     "ElasticOwnedArgument",
     "On an elastic role the operator sets data and expert parallelism.",
     "spec.roles[i].extraArgs",
+    when="elastic",
     source="3.6",
 )
 def elastic_owned_argument(subject: Subject) -> Iterator[Problem]:
@@ -218,6 +223,7 @@ def elastic_owned_argument(subject: Subject) -> Iterator[Problem]:
     "ElasticOwnedVariable",
     "On an elastic role the operator sets the variables of data parallelism and Ray's address.",
     "spec.roles[i].env[j].name",
+    when="elastic",
     source="3.6",
 )
 def elastic_owned_variable(subject: Subject) -> Iterator[Problem]:
@@ -236,6 +242,7 @@ def elastic_owned_variable(subject: Subject) -> Iterator[Problem]:
     "The elastic profile is not added, removed, or moved to another role.",
     "spec.roles.elasticEp",
     "spec.roles[i].name",
+    when="elastic",
     source="3.6",
 )
 def elastic_kept(subject: Subject) -> Iterator[Problem]:
@@ -260,6 +267,7 @@ def elastic_kept(subject: Subject) -> Iterator[Problem]:
     "spec.roles[i].resources",
     "spec.roles[i].extraArgs",
     "spec.roles[i].elasticEp.width",
+    when="elastic",
     source="3.6",
 )
 def elastic_shape_kept(subject: Subject) -> Iterator[Problem]:

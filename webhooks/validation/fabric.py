@@ -52,6 +52,7 @@ def _rejudged(subject: Subject, view: RoleView) -> bool:
     "A fabric interface is asked for only when the KV cache's binding and pool resolve.",
     "spec.roles[i].resources.interface",
     phase="fabric",
+    when="interface",
     source="3.9",
 )
 def interface_resolves(subject: Subject) -> Iterator[Problem]:
@@ -73,6 +74,7 @@ def interface_resolves(subject: Subject) -> Iterator[Problem]:
     "A fabric interface serves an RDMA or EFA leg, and one protocol only.",
     "spec.roles[i].resources.interface",
     phase="fabric",
+    when="interface",
     source="3.9",
 )
 def interface_leg(subject: Subject) -> Iterator[Problem]:
@@ -101,6 +103,7 @@ def interface_leg(subject: Subject) -> Iterator[Problem]:
     "A deployment joins a pool whose member groups offer one protocol, or says which it uses.",
     "spec.kvCache.poolRef.name",
     phase="transport",
+    when="cache",
     source="3.9",
 )
 def pool_transport(subject: Subject) -> Iterator[Problem]:

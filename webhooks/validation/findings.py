@@ -29,6 +29,32 @@ _WORDS = {
 Phase = Literal["object", "types", "fabric", "transport"]
 """When a rule is judged: on the object alone; with the InstanceTypes; only if nothing was wrong so far, with the fabric and the pool."""
 
+Feature = Literal[
+    "always",
+    "artifact",
+    "cache",
+    "cards",
+    "elastic",
+    "env",
+    "interface",
+    "kinds",
+    "line",
+    "members",
+    "names",
+    "new-role",
+    "parts",
+    "ports",
+    "privileged",
+    "router",
+    "several",
+    "shm",
+    "topology",
+    "unversioned",
+    "update",
+    "volumes",
+]
+"""What a deployment has to have, or a write has to touch, for a rule to have anything to say; see `Subject.features`."""
+
 VALUE_CHARACTERS = 128
 
 
@@ -51,6 +77,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...]
     check: "Callable[[Subject], Iterable[Problem]]"
     phase: Phase = "object"
+    when: Feature = "always"
     source: str = ""
 
 
@@ -92,11 +119,12 @@ def rule(
     sentence: str,
     *fields: str,
     phase: Phase = "object",
+    when: Feature = "always",
     source: str = "",
 ) -> "Callable[[Callable[[Subject], Iterable[Problem]]], Rule]":
     """Make a function a rule."""
 
     def made(check: "Callable[[Subject], Iterable[Problem]]") -> Rule:
-        return Rule(id=id, name=name, sentence=sentence, fields=fields, check=check, phase=phase, source=source)
+        return Rule(id=id, name=name, sentence=sentence, fields=fields, check=check, phase=phase, when=when, source=source)
 
     return made

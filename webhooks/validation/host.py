@@ -19,7 +19,14 @@ def qualified(key: str) -> bool:
     return _LABEL_NAME.fullmatch(name) is not None
 
 
-@rule("MD601", "VolumeHasSource", "An additional volume names what it mounts.", "spec.roles[i].additionalVolumes[j]", source="3.8")
+@rule(
+    "MD601",
+    "VolumeHasSource",
+    "An additional volume names what it mounts.",
+    "spec.roles[i].additionalVolumes[j]",
+    when="volumes",
+    source="3.8",
+)
 def volume_source(subject: Subject) -> Iterator[Problem]:
     """A config map, a secret or a host path."""
     for view in subject.roles:
@@ -35,6 +42,7 @@ def volume_source(subject: Subject) -> Iterator[Problem]:
     "MountPathOnce",
     "No two volumes of a role are mounted at one path.",
     "spec.roles[i].additionalVolumes[j].mountPath",
+    when="volumes",
     source="3.8",
 )
 def mount_path_once(subject: Subject) -> Iterator[Problem]:
@@ -52,7 +60,9 @@ def mount_path_once(subject: Subject) -> Iterator[Problem]:
             seen.add(volume.mount_path)
 
 
-@rule("MD603", "SubPathInside", "A subPath has no `..` segment.", "spec.roles[i].additionalVolumes[j].subPath", source="3.8")
+@rule(
+    "MD603", "SubPathInside", "A subPath has no `..` segment.", "spec.roles[i].additionalVolumes[j].subPath", when="volumes", source="3.8"
+)
 def sub_path_inside(subject: Subject) -> Iterator[Problem]:
     """`a..b` is a name like any other."""
     for view in subject.roles:
@@ -68,6 +78,7 @@ def sub_path_inside(subject: Subject) -> Iterator[Problem]:
     "PrivilegedAllowed",
     "A role becomes privileged only where the setting instance-privileged-allowed permits it.",
     "spec.roles[i].privileged",
+    when="privileged",
     source="3.8",
 )
 def privileged_allowed(subject: Subject) -> Iterator[Problem]:
@@ -84,6 +95,7 @@ def privileged_allowed(subject: Subject) -> Iterator[Problem]:
     "HostPathAllowed",
     "A role mounts a host path only where the setting instance-host-path-volume-allowed permits it.",
     "spec.roles[i].additionalVolumes[j].hostPath",
+    when="volumes",
     source="3.8",
 )
 def host_path_allowed(subject: Subject) -> Iterator[Problem]:
@@ -111,6 +123,7 @@ def _host_path(volume: VolumeMount) -> tuple[str, str, str, bool]:
     "TopologyLevel",
     "A required topology level is a label key, and not the host name.",
     "spec.roles[i].topology.requiredLevel",
+    when="topology",
     source="3.8",
 )
 def topology_level(subject: Subject) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ def _mixed(subject: Subject) -> bool:
     return "Server" in kinds and len(kinds) > 1
 
 
-@rule("MD121", "ServerStandsAlone", "Roles of kind Server stand beside no other kind.", "spec.roles[i].kind", source="3.4")
+@rule("MD121", "ServerStandsAlone", "Roles of kind Server stand beside no other kind.", "spec.roles[i].kind", when="kinds", source="3.4")
 def server_alone(subject: Subject) -> Iterator[Problem]:
     """One problem per role; an unset kind is Server."""
     if not _mixed(subject):
@@ -24,7 +24,7 @@ def server_alone(subject: Subject) -> Iterator[Problem]:
         yield Problem(field=f"{view.path}.kind", value=view.role.effective_kind, said=f"Server stands beside another kind ({kinds})")
 
 
-@rule("MD122", "KindOnce", "Prefill, Decode and Encode occur at most once each.", "spec.roles[i].kind", source="3.4, D5")
+@rule("MD122", "KindOnce", "Prefill, Decode and Encode occur at most once each.", "spec.roles[i].kind", when="kinds", source="3.4, D5")
 def kind_once(subject: Subject) -> Iterator[Problem]:
     """The second role of a kind is at fault."""
     if _mixed(subject):
@@ -37,7 +37,7 @@ def kind_once(subject: Subject) -> Iterator[Problem]:
         first.setdefault(kind, view.role.name)
 
 
-@rule("MD123", "KindRendered", "Every kind is one that the engine renders.", "spec.roles[i].kind", source="3.4")
+@rule("MD123", "KindRendered", "Every kind is one that the engine renders.", "spec.roles[i].kind", when="kinds", source="3.4")
 def kind_rendered(subject: Subject) -> Iterator[Problem]:
     """Fires only where the schema did not look: unknown kinds and unknown engines."""
     if _mixed(subject):
@@ -49,7 +49,14 @@ def kind_rendered(subject: Subject) -> Iterator[Problem]:
             yield Problem(field=f"{view.path}.kind", value=kind, said=f"engine {engine!r} renders no {kind}")
 
 
-@rule("MD124", "EncodeNeedsPair", "An Encode role stands beside at least one Prefill and one Decode.", "spec.roles[i].kind", source="D5")
+@rule(
+    "MD124",
+    "EncodeNeedsPair",
+    "An Encode role stands beside at least one Prefill and one Decode.",
+    "spec.roles[i].kind",
+    when="kinds",
+    source="D5",
+)
 def encode_needs_pair(subject: Subject) -> Iterator[Problem]:
     """An encoder feeds a pair."""
     if _mixed(subject):
@@ -60,14 +67,14 @@ def encode_needs_pair(subject: Subject) -> Iterator[Problem]:
             yield Problem(field=f"{view.path}.kind", value="Encode", said=f"no {' and no '.join(missing)} role stands beside it")
 
 
-@rule("MD125", "EncodeNeedsRouter", "An Encode role is served behind a router only.", "spec.router", source="D5")
+@rule("MD125", "EncodeNeedsRouter", "An Encode role is served behind a router only.", "spec.router", when="kinds", source="D5")
 def encode_needs_router(subject: Subject) -> Iterator[Problem]:
     """Nobody else sends it work."""
     if not _mixed(subject) and subject.spec.router is None and "Encode" in subject.kinds():
         yield Problem(field="spec.router", reason="Required", said="a deployment with an Encode role needs a router")
 
 
-@rule("MD126", "EncodeOwnsNoCommand", "An Encode role does not replace the command.", "spec.roles[i].command", source="D5")
+@rule("MD126", "EncodeOwnsNoCommand", "An Encode role does not replace the command.", "spec.roles[i].command", when="kinds", source="D5")
 def encode_command(subject: Subject) -> Iterator[Problem]:
     """The operator renders an encoder's line."""
     if _mixed(subject):

@@ -16,6 +16,7 @@ _INSTANCE = re.compile(r"(.+)-r(0|[1-9][0-9]{0,5})")
     "RoleServiceName",
     "`<deployment>-<role>` is a DNS-1035 label: at most 63 characters, no dots, a letter first.",
     "spec.roles[i].name",
+    when="new-role",
     source="3.3",
 )
 def role_service_name(subject: Subject) -> Iterator[Problem]:
@@ -33,6 +34,7 @@ def role_service_name(subject: Subject) -> Iterator[Problem]:
     "ServiceNamesDistinct",
     "No role takes the Service name of the router, of another role, or of another role's instance.",
     "spec.roles[i].name",
+    when="names",
     source="3.3",
 )
 def service_names_distinct(subject: Subject) -> Iterator[Problem]:
@@ -69,6 +71,7 @@ def _instance(name: str, instances: dict[str, int]) -> str | None:
     "MemberName",
     "The longest member host name of a role of several Pods is a DNS-1123 label.",
     "spec.roles[i]",
+    when="members",
     source="3.3",
 )
 def member_name(subject: Subject) -> Iterator[Problem]:

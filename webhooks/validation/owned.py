@@ -92,6 +92,7 @@ def _argument(view: RoleView, found: tuple[int, str, str], engine: str, why: str
     "OwnedArgument",
     "Arguments that wire the KV cache and its transfer are the operator's.",
     "spec.roles[i].extraArgs[j]",
+    when="line",
     source="3.5",
 )
 def owned_argument(subject: Subject) -> Iterator[Problem]:
@@ -105,7 +106,12 @@ def owned_argument(subject: Subject) -> Iterator[Problem]:
 
 
 @rule(
-    "MD202", "OwnedVariable", "Variables that wire the replica and the KV cache are the operator's.", "spec.roles[i].env[j]", source="3.5"
+    "MD202",
+    "OwnedVariable",
+    "Variables that wire the replica and the KV cache are the operator's.",
+    "spec.roles[i].env[j]",
+    when="env",
+    source="3.5",
 )
 def owned_variable(subject: Subject) -> Iterator[Problem]:
     """MOONCAKE_TENANT_ID names whose blocks are reused: a matter of security."""
@@ -134,6 +140,7 @@ def _variables(
     "ArtifactArgument",
     "With a model artifact, the arguments that say where weights come from are the operator's.",
     "spec.roles[i].extraArgs[j]",
+    when="artifact",
     source="3.5",
 )
 def artifact_argument(subject: Subject) -> Iterator[Problem]:
@@ -152,6 +159,7 @@ def artifact_argument(subject: Subject) -> Iterator[Problem]:
     "ArtifactVariable",
     "With a model artifact, the variables that say where weights come from are the operator's.",
     "spec.roles[i].env[j]",
+    when="artifact",
     source="3.5",
 )
 def artifact_variable(subject: Subject) -> Iterator[Problem]:
@@ -167,6 +175,7 @@ def artifact_variable(subject: Subject) -> Iterator[Problem]:
     "ArtifactMount",
     "With a model artifact, nothing is mounted at, inside or around its directories.",
     "spec.roles[i].additionalVolumes[j].mountPath",
+    when="artifact",
     source="3.5",
 )
 def artifact_mount(subject: Subject) -> Iterator[Problem]:
@@ -202,6 +211,7 @@ def _normal(path: str) -> str:
     "ServedModelName",
     "The served model name is the model's name, once, or not given.",
     "spec.roles[i].extraArgs",
+    when="line",
     source="3.5",
 )
 def served_model_name(subject: Subject) -> Iterator[Problem]:
@@ -236,6 +246,7 @@ def _served_before(subject: Subject, view: RoleView, served: tuple[str, ...]) ->
     "KVCacheDtype",
     "With a KV cache, its data type is the operator's.",
     "spec.roles[i].extraArgs[j]",
+    when="line",
     source="3.5",
 )
 def kv_cache_dtype(subject: Subject) -> Iterator[Problem]:

@@ -67,6 +67,7 @@ def _of_degrees(subject: Subject, fault: Fault) -> bool:
     "The engine's own parser reads the extra arguments; judged where the declared version has an option table of its own.",
     "spec.roles[i].extraArgs[j]",
     "spec.roles[i].env[j]",
+    when="line",
     source="D5, D6",
 )
 def arguments_readable(subject: Subject) -> Iterator[Problem]:
@@ -87,6 +88,7 @@ def arguments_readable(subject: Subject) -> Iterator[Problem]:
     "DegreesReadable",
     "Every declared degree of parallelism has a value that the engine takes.",
     "spec.roles[i]",
+    when="line",
     source="3.6",
 )
 def degrees_readable(subject: Subject) -> Iterator[Problem]:
@@ -105,6 +107,7 @@ def degrees_readable(subject: Subject) -> Iterator[Problem]:
     "WidthFitsCards",
     "A Pod has at least as many cards as its engine's parallel width.",
     "spec.roles[i].resources.accelerator",
+    when="cards",
     source="3.6",
 )
 def width_fits(subject: Subject) -> Iterator[Problem]:
@@ -230,6 +233,7 @@ def _judged(subject: Subject) -> Iterator[tuple[RoleView, Balance]]:
     "LoadBalanceServed",
     "The data-parallel load balancing asked for is one, and one that a single endpoint per Pod can serve.",
     "spec.roles[i].extraArgs",
+    when="line",
     source="3.6, D5",
 )
 def load_balance(subject: Subject) -> Iterator[Problem]:
@@ -245,6 +249,7 @@ def load_balance(subject: Subject) -> Iterator[Problem]:
     "External data parallelism is served behind the engine's own router: vllm-router for vLLM, sglang-gateway for SGLang.",
     "spec.router",
     "spec.router.name",
+    when="line",
     source="3.6, D5",
 )
 def router_required(subject: Subject) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ def _direct_decoder(spec: ModelDeploymentSpec, role: Role) -> bool:
     "An engine's own --port is the first declared port.",
     "spec.roles[i].extraArgs",
     "spec.roles[i].command",
+    when="ports",
     source="3.5",
 )
 def port_matches(subject: Subject) -> Iterator[Problem]:
@@ -71,6 +72,7 @@ def reserved_ports(spec: ModelDeploymentSpec, role: Role) -> dict[int, str]:
     "A role declares no port of the operator's own listeners.",
     "spec.router",
     "spec.roles[i].ports",
+    when="ports",
     source="3.5",
 )
 def reserved_declared(subject: Subject) -> Iterator[Problem]:
@@ -100,6 +102,7 @@ def _collided(subject: Subject, view: RoleView, port: int) -> bool:
     "A role without declared ports passes no --port of the operator's own listeners.",
     "spec.router",
     "spec.roles[i].extraArgs",
+    when="ports",
     source="3.5",
 )
 def reserved_passed(subject: Subject) -> Iterator[Problem]:

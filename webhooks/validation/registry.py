@@ -4,10 +4,11 @@ Source: admission facts 3.0 (order, aggregation), decisions D5.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from webhooks.validation import cards, elastic, fabric, host, identity, kinds, names, owned, parallel, ports, router, shape
 from webhooks.validation.fabric import wants_interface
-from webhooks.validation.findings import Finding, Phase, Problem, Rule
+from webhooks.validation.findings import Feature, Finding, Phase, Problem, Rule
 from webhooks.validation.subject import Subject
 
 RULES: tuple[Rule, ...] = (
@@ -26,10 +27,6 @@ RULES: tuple[Rule, ...] = (
 )
 
 BY_ID = {rule.id: rule for rule in RULES}
-
-_PHASES: dict[Phase, tuple[Rule, ...]] = {
-    phase: tuple(rule for rule in RULES if rule.phase == phase) for phase in ("object", "types", "fabric", "transport")
-}
 
 
 def types_to_read(subject: Subject) -> tuple[str, ...]:
@@ -50,9 +47,15 @@ def judge(subject: Subject, phases: Iterable[Phase] = ("object", "types")) -> tu
     return tuple(_walk(subject, phases))
 
 
+@lru_cache(maxsize=1024)
+def _applicable(phase: Phase, features: frozenset[Feature]) -> tuple[Rule, ...]:
+    """The rules of a phase that can have anything to say about a write with those features."""
+    return tuple(rule for rule in RULES if rule.phase == phase and rule.when in features)
+
+
 def _walk(subject: Subject, phases: Iterable[Phase]) -> Iterator[Finding]:
     for phase in phases:
-        for rule in _PHASES[phase]:
+        for rule in _applicable(phase, subject.features):
             for problem in rule.check(subject):
                 yield _finding(rule, problem)
 

@@ -42,6 +42,7 @@ METRICS = frozenset({"vLLM", "SGLang"})
     "RouterOwnedArgument",
     "A router's addresses, ports and selectors are the operator's.",
     "spec.router.extraArgs[i]",
+    when="router",
     source="3.7",
 )
 def router_owned_argument(subject: Subject) -> Iterator[Problem]:
@@ -61,6 +62,7 @@ def router_owned_argument(subject: Subject) -> Iterator[Problem]:
     "ThresholdIsLlmd",
     "Only llm-d-router splits by a token threshold.",
     "spec.router.disaggregationThresholdTokens",
+    when="router",
     source="3.7",
 )
 def threshold(subject: Subject) -> Iterator[Problem]:
@@ -74,7 +76,7 @@ def threshold(subject: Subject) -> Iterator[Problem]:
         )
 
 
-@rule("MD503", "RouterMatchesEngine", "The router speaks to the engine.", "spec.router.name", source="3.7")
+@rule("MD503", "RouterMatchesEngine", "The router speaks to the engine.", "spec.router.name", when="router", source="3.7")
 def router_engine(subject: Subject) -> Iterator[Problem]:
     """llm-d-router speaks to both, the others to their own."""
     router, engine = subject.spec.router, subject.spec.engine.name
@@ -84,7 +86,7 @@ def router_engine(subject: Subject) -> Iterator[Problem]:
         )
 
 
-@rule("MD504", "RouterMetricsMapped", "llm-d-router knows the engine's metrics.", "spec.engine", source="3.7")
+@rule("MD504", "RouterMetricsMapped", "llm-d-router knows the engine's metrics.", "spec.engine", when="router", source="3.7")
 def router_metrics(subject: Subject) -> Iterator[Problem]:
     """Holds for both engines; here for the next one."""
     router, engine = subject.spec.router, subject.spec.engine.name
@@ -92,7 +94,7 @@ def router_metrics(subject: Subject) -> Iterator[Problem]:
         yield Problem(field="spec.engine", value=engine, said="llm-d-router has no metrics mapping for it")
 
 
-@rule("MD505", "RouterNeedsTcp", "Behind a router every role serves TCP.", "spec.router", source="3.7")
+@rule("MD505", "RouterNeedsTcp", "Behind a router every role serves TCP.", "spec.router", when="router", source="3.7")
 def router_tcp(subject: Subject) -> Iterator[Problem]:
     """The first declared port decides."""
     if subject.spec.router is None:
@@ -105,7 +107,7 @@ def router_tcp(subject: Subject) -> Iterator[Problem]:
             )
 
 
-@rule("MD506", "RouterNeedsPlaintext", "Behind a router no role serves HTTPS.", "spec.router", source="3.7")
+@rule("MD506", "RouterNeedsPlaintext", "Behind a router no role serves HTTPS.", "spec.router", when="router", source="3.7")
 def router_plaintext(subject: Subject) -> Iterator[Problem]:
     """A managed router speaks plaintext to its engines; only a certificate or a key turns TLS on."""
     router = subject.spec.router
@@ -122,7 +124,7 @@ def _may_encrypt(view: RoleView) -> bool:
     return any(token.startswith("--s") for token in view.role.command or view.role.extra_args)
 
 
-@rule("MD507", "RouterNeedsOnePort", "Behind a router all roles share one serving port.", "spec.router", source="3.7")
+@rule("MD507", "RouterNeedsOnePort", "Behind a router all roles share one serving port.", "spec.router", when="router", source="3.7")
 def router_one_port(subject: Subject) -> Iterator[Problem]:
     """8000 where none is declared."""
     router = subject.spec.router
@@ -136,6 +138,7 @@ def router_one_port(subject: Subject) -> Iterator[Problem]:
     "DirectDecoderPort",
     "The engine of a Decode role behind llm-d-router does not take the published port.",
     "spec.router",
+    when="router",
     source="3.7",
 )
 def direct_decoder_port(subject: Subject) -> Iterator[Problem]:

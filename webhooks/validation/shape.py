@@ -9,7 +9,7 @@ from webhooks.validation.subject import Subject
 MOST_ROLES = 10
 
 
-@rule("MD101", "ShmSizePositive", "A declared shared-memory size is above zero.", "spec.roles[i].shmSize", source="3.8")
+@rule("MD101", "ShmSizePositive", "A declared shared-memory size is above zero.", "spec.roles[i].shmSize", when="shm", source="3.8")
 def shm_size(subject: Subject) -> Iterator[Problem]:
     """`shmSize` of 0 or less renders no usable volume."""
     for view in subject.roles:
@@ -21,7 +21,7 @@ def shm_size(subject: Subject) -> Iterator[Problem]:
             yield Problem(field=f"{view.path}.shmSize", value=written, said="must be a quantity above zero")
 
 
-@rule("MD102", "RoleCount", "A deployment has at most ten roles.", "spec.roles", source="3.3")
+@rule("MD102", "RoleCount", "A deployment has at most ten roles.", "spec.roles", when="several", source="3.3")
 def role_count(subject: Subject) -> Iterator[Problem]:
     """The operator's own bound."""
     count = len(subject.roles)
@@ -29,7 +29,7 @@ def role_count(subject: Subject) -> Iterator[Problem]:
         yield Problem(field="spec.roles", value=count, said=f"has {count} roles, at most {MOST_ROLES} are allowed")
 
 
-@rule("MD103", "RoleNamesUnique", "No two roles have one name.", "spec.roles[i].name", source="3.3")
+@rule("MD103", "RoleNamesUnique", "No two roles have one name.", "spec.roles[i].name", when="several", source="3.3")
 def role_names_unique(subject: Subject) -> Iterator[Problem]:
     """The schema answers first; this holds where it did not."""
     seen: set[str] = set()
@@ -45,6 +45,7 @@ def role_names_unique(subject: Subject) -> Iterator[Problem]:
     "EngineVersionNeeded",
     "The engine's version is declared unless every role brings an image of its own.",
     "spec.engine.version",
+    when="unversioned",
     source="3.8",
 )
 def engine_version(subject: Subject) -> Iterator[Problem]:
@@ -56,7 +57,7 @@ def engine_version(subject: Subject) -> Iterator[Problem]:
         yield Problem(field="spec.engine.version", reason="Required", said=f"role {bare!r} declares no image, so the version chooses it")
 
 
-@rule("MD105", "PoolNamed", "A declared KV cache names its pool binding.", "spec.kvCache.poolRef.name", source="3.8")
+@rule("MD105", "PoolNamed", "A declared KV cache names its pool binding.", "spec.kvCache.poolRef.name", when="cache", source="3.8")
 def pool_named(subject: Subject) -> Iterator[Problem]:
     """The binding may be missing; its name may not."""
     cache = subject.spec.kv_cache

@@ -11,6 +11,7 @@ import msgspec
 from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDeployment, ModelDeploymentSpec, Role
 from engines.facade import RoleReading, read_argv
 from webhooks.settings import AdmissionSettings
+from webhooks.validation.findings import Feature
 
 
 class RoleView:
@@ -52,10 +53,47 @@ class Fabric(msgspec.Struct, frozen=True, gc=False):
     pool: KVCachePool | None = None
 
 
+def _role_features(view: RoleView, found: set[Feature]) -> None:
+    role = view.role
+    if view.old is None:
+        found.add("new-role")
+    if view.judges_line:
+        found.update(("line", "ports"))
+    if role.kind not in {"Server", ""}:
+        found.add("kinds")
+    if role.size > 1:
+        found.update(("members", "names"))
+    if role.ports:
+        found.add("ports")
+    if role.env:
+        found.add("env")
+    if role.additional_volumes:
+        found.add("volumes")
+    if role.shm_size is not None:
+        found.add("shm")
+    if role.privileged:
+        found.add("privileged")
+    if role.topology is not None:
+        found.add("topology")
+    if role.elastic_ep is not None:
+        found.add("elastic")
+    resources = role.resources
+    if resources is not None:
+        found.add("cards")
+        if resources.interface is not None:
+            found.add("interface")
+        if (
+            resources.accelerator_sliced_memory_percentage
+            or resources.accelerator_sliced_cores_percentage
+            or resources.accelerator_partitioned_profile
+        ):
+            found.add("parts")
+
+
 class Subject:
     """One write under judgement."""
 
-    __slots__ = ("fabric", "name", "new", "old", "roles", "settings", "types")
+    __slots__ = ("fabric", "features", "name", "new", "old", "old_spec", "roles", "router_kept", "settings", "spec", "types")
 
     def __init__(
         self,
@@ -73,34 +111,45 @@ class Subject:
         self.name = new.metadata.name or name
         self.types = types or {}
         self.fabric = fabric
+        self.spec = new.spec
+        self.old_spec = old.spec if old is not None else None
+        self.router_kept = old is not None and old.spec.router == new.spec.router
         former = {role.name: role for role in old.spec.roles} if old else {}
         kept = old is None or old.spec.engine.name == new.spec.engine.name
         self.roles = tuple(RoleView(index, role, former.get(role.name), engine_kept=kept) for index, role in enumerate(new.spec.roles))
+
+        self.features = self._features()
+
+    def _features(self) -> frozenset[Feature]:
+        """What this deployment has and this write touches: rules about anything else are not even called."""
+        spec, old = self.spec, self.old_spec
+        found: set[Feature] = {"always"}
+        if old is not None:
+            found.add("update")
+            if any(role.elastic_ep is not None for role in old.roles):
+                found.add("elastic")
+        if spec.router is not None:
+            found.update(("router", "names"))
+        if old is not None and not self.router_kept:
+            found.update(("line", "ports"))
+        if spec.model.artifact_ref is not None:
+            found.add("artifact")
+        if spec.kv_cache is not None:
+            found.add("cache")
+        if not spec.engine.version:
+            found.add("unversioned")
+        if not self.known_engine:
+            found.add("kinds")
+        if len(self.roles) > 1:
+            found.update(("several", "names"))
+        for view in self.roles:
+            _role_features(view, found)
+        return frozenset(found)
 
     @property
     def known_engine(self) -> bool:
         """Whether there is an engine whose arguments can be read; the schema admits two."""
         return self.new.spec.engine.name in ("vLLM", "SGLang")
-
-    @property
-    def spec(self) -> ModelDeploymentSpec:
-        """The new spec."""
-        return self.new.spec
-
-    @property
-    def old_spec(self) -> ModelDeploymentSpec | None:
-        """The old spec, or None on a create."""
-        return self.old.spec if self.old else None
-
-    @property
-    def router_kept(self) -> bool:
-        """Whether an update left `spec.router` as it was."""
-        return self.old is not None and self.old.spec.router == self.new.spec.router
-
-    @property
-    def roles_kept(self) -> bool:
-        """Whether an update left every role as it was."""
-        return self.old is not None and self.old.spec.roles == self.new.spec.roles
 
     def kinds(self) -> frozenset[str]:
         """The kinds that the roles declare."""
