@@ -22,6 +22,7 @@ from local.callers import Caller, Doors, known
 from local.faults import Faults
 from local.garbage import Collector
 from local.kinds import CRDS, NAMESPACES, SERVICE_ACCOUNTS, Registry, Served
+from local.kueue import workload_definition
 from local.operation import Operation
 from local.pki import Authority, write_kubeconfig, write_private
 from local.removal import Remover
@@ -55,7 +56,8 @@ class EmbeddedCluster:
     """Start it, use `url` and `kubeconfig`, stop it.
 
     `state_dir` gets the authority's certificate and the kubeconfigs, nothing else. `kubelet=False` leaves ending Pods to somebody else.
-    `webhook_services` maps (namespace, service) to the (host, port) on which a webhook named by service really listens.
+    `kueue` serves a stand-in for Kueue's Workload. `webhook_services` maps (namespace, service) to the (host, port) on which a webhook
+    named by service really listens.
     """
 
     def __init__(
@@ -123,6 +125,8 @@ class EmbeddedCluster:
         self._collecting = asyncio.create_task(self.collector.run())
         for name in NAMESPACES_AT_START:
             await self.writer.create(Operation(NAMESPACES, name=name, internal=True), {"metadata": {"name": name}})
+        if self.kueue:
+            await self.writer.create(Operation(CRDS, internal=True), workload_definition())
 
     def _tls(self) -> ssl.SSLContext:
         pair = self._authority.server()
