@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,16 @@ from kube.client import Client
 from kube.config import connect
 from kube.errors import KubeError
 from local.cluster import EmbeddedCluster
-from local.scenario import Scenario, load, play
+from local.scenario import Scenario, Step, load, play
 
 log = structlog.get_logger("run")
 
-# How long nothing may have changed until statuses count as final, and how long to wait for that.
+# How long nothing may have changed until statuses count as final (after a step: as judged), and how long to wait for that.
 QUIET_SECONDS = 0.6
 PATIENCE_SECONDS = 20.0
-LOOK_SECONDS = 0.1
+STEP_SECONDS = 0.1
+STEP_PATIENCE_SECONDS = 2.0
+LOOK_SECONDS = 0.02
 START_SECONDS = 30.0
 
 
@@ -101,7 +103,7 @@ class LocalRun:
             try:
                 await self._up(service)
                 display.head(*self._greeting(cluster, service))
-                playing = group.create_task(self._play(client, display), name="scenario")
+                playing = group.create_task(self._play(client, display, board, service), name="scenario")
                 code = await self._until_done(board, service, playing, stop)
             finally:
                 for task in drawing:
@@ -124,23 +126,23 @@ class LocalRun:
             if stop.is_set():
                 return 130
             playing.result()
-            settled = await self._settled(board, service)
+            settled = await self._quiet(board, service, seconds=QUIET_SECONDS, patience=PATIENCE_SECONDS)
             if not settled:
                 print(f"the statuses did not come to rest within {PATIENCE_SECONDS:.0f} s", file=sys.stderr)
             return 0 if settled else 1
         finally:
             asked.cancel()
 
-    async def _settled(self, board: Board, service: Service) -> bool:
-        """Wait until every status is of its newest generation and nothing changed for a while."""
-        deadline = self._clock.monotonic() + PATIENCE_SECONDS
+    async def _quiet(self, board: Board, service: Service, *, seconds: float, patience: float) -> bool:
+        """Wait until every status is of its newest generation and nothing changed for that long; False where it did not come to that."""
+        deadline = self._clock.monotonic() + patience
         seen, since = board.changes, self._clock.monotonic()
         while self._clock.monotonic() < deadline:
             await self._clock.sleep(LOOK_SECONDS)
             now = self._clock.monotonic()
             if board.changes != seen or not service.idle:
                 seen, since = board.changes, now
-            elif now - since >= QUIET_SECONDS and all(line.observed for line in board.lines()):
+            elif now - since >= seconds and all(line.observed for line in board.lines()):
                 return True
         return False
 
@@ -151,15 +153,22 @@ class LocalRun:
                 await service.https.up()
                 await service.keeper.loaded.wait()
                 while service.keeper.problem:
-                    await self._clock.sleep(LOOK_SECONDS / 4)
+                    await self._clock.sleep(LOOK_SECONDS)
         except TimeoutError as error:
             raise RunError(f"the service did not become ready:\n{service.health.ready()[1]}") from error
 
-    async def _play(self, client: Client, display: Display) -> None:
+    async def _play(self, client: Client, display: Display, board: Board, service: Service) -> None:
         if self._plan.scenario is None:
             return
+
+        async def told(step: Step) -> None:
+            display.say(str(step))
+            if self._plan.once:
+                # However fast it is played, and however slow the machine: each step is judged before the next one is taken.
+                await self._quiet(board, service, seconds=STEP_SECONDS, patience=STEP_PATIENCE_SECONDS)
+
         try:
-            await play(self._plan.scenario, client, self._scenario_clock, lambda step: display.say(str(step)))
+            await play(self._plan.scenario, client, self._scenario_clock, told)
         except (KubeError, ValueError) as error:
             raise RunError(f"the scenario failed: {error}") from error
         display.say("the scenario is over" + ("" if self._plan.once else "; the cluster goes on until Ctrl-C"))
@@ -195,11 +204,10 @@ def find_scenario(name: str) -> Scenario | None:
     if name == "none":
         return None
     if name in scenario_names():
-        with as_file(files("local").joinpath("scenarios", f"{name}.yaml")) as path:
-            return load(path)
+        return load(name)
     path = Path(name)
     if not path.is_file():
-        raise LookupError(f"no scenario {name!r}; there are {', '.join(scenario_names()) or 'none'}, or name a file")
+        raise LookupError(f"no scenario {name!r}; there are {', '.join(scenario_names())}, none, or a file")
     return load(path)
 
 
