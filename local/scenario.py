@@ -106,6 +106,8 @@ def _step(entry: Any, where: str) -> Step:
 async def play(scenario: Scenario, client: Client, clock: Clock, on_step: OnStep | None = None, *, become: Become | None = None) -> None:
     """Play it to its end on the clock's time; `become` makes another user's client, for steps that name one.
 
+    A step is told before it is done, a write that is to be refused afterwards, with the words of the refusal.
+
     Raises the client's errors, ScenarioError where a write that must be refused is not.
     """
     cast = Cast(client, clock, scenario.namespace, become)
@@ -114,11 +116,17 @@ async def play(scenario: Scenario, client: Client, clock: Clock, on_step: OnStep
         left = start + step.at - clock.monotonic()
         if left > 0:
             await clock.sleep(left)
+        if not step.refused:
+            await _tell(on_step, step)
         told = await _perform(cast, step)
-        if on_step is not None:
-            outcome = on_step(replace(step, told=told))
-            if inspect.isawaitable(outcome):
-                await outcome
+        if step.refused:
+            await _tell(on_step, replace(step, told=told))
+
+
+async def _tell(on_step: OnStep | None, step: Step) -> None:
+    outcome = on_step(step) if on_step is not None else None
+    if inspect.isawaitable(outcome):
+        await outcome
 
 
 async def _perform(cast: Cast, step: Step) -> str:
