@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from api.reasons import markdown as conditions
 from webhooks.ruletable import page as rules
 
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/conditions.md": conditions,
     "docs/rules.md": rules,
 }
 
