@@ -134,6 +134,8 @@ def _binding() -> b.Schema:
                             "status": b.text("True, False or Unknown.", high=16),
                             "reason": b.text("Why, for programs.", high=1024),
                             "message": b.text("Why, for people.", high=32768),
+                            "lastTransitionTime": b.time("When the status last changed."),
+                            "observedGeneration": b.integer("The metadata.generation that was judged.", low=0, wide=True),
                         },
                     )
                     | {"required": ["type"]},
