@@ -44,7 +44,8 @@ class Line:
 
     def sentence(self) -> str:
         """The line that is printed where there is no terminal."""
-        parts = [f"{self.namespace}/{self.name}", self.roles or "-", self.phase or "-"]
+        stale = " (of an older spec)" if self.phase and not self.observed else ""
+        parts = [f"{self.namespace}/{self.name}", self.roles or "-", (self.phase or "-") + stale]
         if self.endpoint:
             parts.append(self.endpoint)
         return "  ".join(parts) + (f"  {self.message}" if self.message else "")

@@ -5,14 +5,15 @@ the caBundle that the service published, and the service reads and writes throug
 """
 
 import asyncio
+import functools
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -32,6 +33,17 @@ from local.cluster import EmbeddedCluster
 from local.scenario import Scenario, Step, load, play
 
 log = structlog.get_logger("run")
+
+Become = Callable[[str], Awaitable[Client]]
+
+
+class Settled(Protocol):
+    """Waits until nothing changed for that long; False where it did not come to that within the patience."""
+
+    async def __call__(self, *, seconds: float, patience: float) -> bool:
+        """Seconds of real time."""
+        ...
+
 
 # How long nothing may have changed until statuses count as final (after a step: as judged), and how long to wait for that.
 QUIET_SECONDS = 0.6
@@ -80,8 +92,12 @@ class LocalRun:
             await plant(client, self._settings.namespace)
             service = assemble(self._settings, client, self._clock)
             cluster.webhook_services[self._settings.namespace, self._settings.certs_service] = service.https.address
+
+            async def become(user: str) -> Client:
+                return await stack.enter_async_context(await connect(str(cluster.kubeconfig_for(user))))
+
             try:
-                return await self._supervise(cluster, client, service, stop)
+                return await self._supervise(cluster, client, service, stop, become)
             except BaseExceptionGroup as group:
                 told, rest = group.split((PartDiedError, RunError))
                 if told is None or rest is not None:
@@ -91,7 +107,7 @@ class LocalRun:
                     print(f"the run ends: {error}", file=sys.stderr)
                 return 1
 
-    async def _supervise(self, cluster: EmbeddedCluster, client: Client, service: Service, stop: asyncio.Event) -> int:
+    async def _supervise(self, cluster: EmbeddedCluster, client: Client, service: Service, stop: asyncio.Event, become: Become) -> int:
         quit_service = asyncio.Event()
         shown: list[Display] = []
         board = Board(client, self._clock, lambda key, line: _tell(shown, key, line))
@@ -103,8 +119,9 @@ class LocalRun:
             try:
                 await self._up(service)
                 display.head(*self._greeting(cluster, service))
-                playing = group.create_task(self._play(client, display, board, service), name="scenario")
-                code = await self._until_done(board, service, playing, stop)
+                settled = functools.partial(self._quiet, board, service)
+                playing = group.create_task(self._play(client, display, become, settled), name="scenario")
+                code = await self._until_done(settled, playing, stop)
             finally:
                 for task in drawing:
                     task.cancel()
@@ -116,7 +133,7 @@ class LocalRun:
             await asyncio.wait([serving])
         return code
 
-    async def _until_done(self, board: Board, service: Service, playing: "asyncio.Task[None]", stop: asyncio.Event) -> int:
+    async def _until_done(self, settled: Settled, playing: "asyncio.Task[None]", stop: asyncio.Event) -> int:
         asked = asyncio.create_task(stop.wait())
         try:
             if not self._plan.once:
@@ -126,10 +143,10 @@ class LocalRun:
             if stop.is_set():
                 return 130
             playing.result()
-            settled = await self._quiet(board, service, seconds=QUIET_SECONDS, patience=PATIENCE_SECONDS)
-            if not settled:
-                print(f"the statuses did not come to rest within {PATIENCE_SECONDS:.0f} s", file=sys.stderr)
-            return 0 if settled else 1
+            if await settled(seconds=QUIET_SECONDS, patience=PATIENCE_SECONDS):
+                return 0
+            print(f"the statuses did not come to rest within {PATIENCE_SECONDS:.0f} s", file=sys.stderr)
+            return 1
         finally:
             asked.cancel()
 
@@ -157,20 +174,22 @@ class LocalRun:
         except TimeoutError as error:
             raise RunError(f"the service did not become ready:\n{service.health.ready()[1]}") from error
 
-    async def _play(self, client: Client, display: Display, board: Board, service: Service) -> None:
+    async def _play(self, client: Client, display: Display, become: Become, settled: Settled) -> None:
         if self._plan.scenario is None:
             return
 
         async def told(step: Step) -> None:
-            display.say(str(step))
             if self._plan.once:
-                # However fast it is played, and however slow the machine: each step is judged before the next one is taken.
-                await self._quiet(board, service, seconds=STEP_SECONDS, patience=STEP_PATIENCE_SECONDS)
+                # However fast it is played, and however slow the machine: each step is judged before the next one is told and taken.
+                await settled(seconds=STEP_SECONDS, patience=STEP_PATIENCE_SECONDS)
+            display.say(str(step))
 
         try:
-            await play(self._plan.scenario, client, self._scenario_clock, told)
+            await play(self._plan.scenario, client, self._scenario_clock, told, become=become)
         except (KubeError, ValueError) as error:
             raise RunError(f"the scenario failed: {error}") from error
+        if self._plan.once:
+            await settled(seconds=STEP_SECONDS, patience=STEP_PATIENCE_SECONDS)
         display.say("the scenario is over" + ("" if self._plan.once else "; the cluster goes on until Ctrl-C"))
 
     def _display(self, lines: Callable[[], list[Line]]) -> Display:

@@ -63,7 +63,9 @@ def test_a_line_of_a_status():
 
 def test_a_status_of_an_older_generation_is_not_observed_yet():
     """A stale status is not passed off as the answer to the newest spec."""
-    assert not line_of(deployment(STATUS, generation=3)).observed
+    stale = line_of(deployment(STATUS, generation=3))
+    assert not stale.observed
+    assert "Degraded (of an older spec)" in stale.sentence()
     assert not line_of(deployment()).observed
 
 
