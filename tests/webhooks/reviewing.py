@@ -3,6 +3,7 @@
 import base64
 import copy
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -304,3 +305,15 @@ async def review_pod(pod: dict[str, Any], *owners: Deployment, **more: Any) -> A
     server = ReviewServer(ObjectLookup([owner.body for owner in owners]), AdmissionSettings())
     body = request(pod, resource="pods", **more)
     return Answer(*await server.review(MUTATE_POD, envelope(body)), pod)
+
+
+async def found(new: Deployment, old: Deployment | None = None, **more: Any) -> set[str]:
+    """What the rules say about a write, as `MD101 spec.roles[0].shmSize`; empty where it passes."""
+    answer = await review(new, old, **more)
+    assert answer.http == 200, answer.message
+    assert answer.allowed or answer.code == 422, answer.message
+    assert answer.allowed is not bool(answer.causes)
+    rules = {f"{re.search(r'MD[0-9]{3}', cause['message'])[0]} {cause['field']}" for cause in answer.causes}  # type: ignore[index]
+    assert answer.allowed or {said.split()[0] for said in rules} == answer.rules
+    assert all(cause["message"] in answer.message for cause in answer.causes)
+    return rules
