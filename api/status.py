@@ -207,7 +207,7 @@ def encode_status(status: Status) -> bytes:
 
 def status_document(status: Status) -> dict[str, Any]:
     """The status as plain JSON values, members in the order a reader wants them."""
-    document: dict[str, Any] = msgspec.to_builtins(status)
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(status))
     return document
 
 

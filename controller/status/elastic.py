@@ -9,7 +9,7 @@ Source: seed "Elastic EP collective", decision D1, status facts 7.
 from api import keys
 from api.objects import Role
 from api.status import Group, GroupMember, Serving
-from controller.status.groups import generation_of
+from controller.status.groups import MEMBERS_BOUND, generation_of
 from controller.status.replicas import Member, decimal
 
 REASON = "CollectiveNotEvaluated"
@@ -34,7 +34,7 @@ def collective_of(workers: tuple[Member, ...]) -> tuple[Group, ...]:
             state="Unknown",
             reason=REASON,
             message="The whole elastic collective has not been evaluated as one group.",
-            members=tuple(GroupMember(name=m.name, uid=m.uid, seat=seat, ready=m.ready.value) for seat, m in seated),
+            members=tuple(GroupMember(name=m.name, uid=m.uid, seat=seat, ready=m.ready.value) for seat, m in seated[:MEMBERS_BOUND]),
         ),
     )
 

@@ -17,6 +17,7 @@ from controller.status.serving import DISAGREE, NO_VIEW, STALE, Selection
 from controller.status.text import bounded, listed
 
 BOUND: Final = 64
+MEMBERS_BOUND: Final = 128  # the schema's; a replica declares 64 at most, so only a broken one is cut
 
 # First match, for criteria that definitely fail.
 _FAILED: Final = (
@@ -40,7 +41,7 @@ def generation_of(uids: Iterable[str]) -> str:
 
 def members_of(members: Iterable[Member]) -> tuple[GroupMember, ...]:
     """Members in the order of their seats; one that claims none sits at 0."""
-    return tuple(GroupMember(name=m.name, uid=m.uid, seat=m.seat or 0, ready=m.ready.value) for m in members)
+    return tuple(GroupMember(name=m.name, uid=m.uid, seat=m.seat or 0, ready=m.ready.value) for m in members)[:MEMBERS_BOUND]
 
 
 class Memory:

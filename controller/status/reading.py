@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from api.objects import Container, EngineSpec, EnvVar, Role, RolePort
 from api.status import ParallelismSource, ParallelismStatus
+from controller.status.text import bounded
 from engines.facade import RoleReading, read_argv
 
 
@@ -24,7 +25,7 @@ def parallelism_of(engine: EngineSpec, reading: RoleReading | None) -> Paralleli
         declared=dict(found.declared),
         modes=dict(found.modes),
         load_balance=found.load_balance,
-        source=ParallelismSource(found.source.kind, found.source.complete, found.source.unreadable_reason or ""),
+        source=ParallelismSource(found.source.kind, found.source.complete, bounded(found.source.unreadable_reason or "")),
     )
 
 

@@ -9,10 +9,14 @@ Source: seed "Retirement", decision D7 (the lower ordinal first), status facts 5
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from api import keys
 from controller.status.replicas import HEAD_SUFFIX, Fleet, Member, Ready, Replica, terminal
 from controller.status.rollout import render_version
+
+# What one reservation can name; a larger surplus is shed in several operations.
+TARGETS_BOUND: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def removals(fleet: Fleet, wanted: Mapping[str, str], name: str) -> Iterator[Rem
 
 def _whole(replica: Replica, cause: str) -> Iterator[Removal]:
     if not all(terminal(member.pod) for member in replica.members):
-        yield Removal(replica.role, replica.ordinal, replica.members, cause)
+        yield Removal(replica.role, replica.ordinal, replica.members[:TARGETS_BOUND], cause)
 
 
 def surplus(replica: Replica, wanted: str) -> tuple[Member, ...]:
@@ -70,7 +74,7 @@ def surplus(replica: Replica, wanted: str) -> tuple[Member, ...]:
         if seat is not None and not terminal(member.pod):
             seats.setdefault(seat, []).append(member)
     extra = [m for members in seats.values() if len(members) > 1 for m in sorted(members, key=lambda m: _worth(m, wanted))[1:]]
-    return tuple(sorted(extra, key=lambda m: m.uid))
+    return tuple(sorted(extra, key=lambda m: m.uid))[:TARGETS_BOUND]
 
 
 def _worth(member: Member, wanted: str) -> tuple[bool, int, bool, str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
 import msgspec
 
@@ -18,8 +19,9 @@ from api import keys
 from api.objects import Pod, Role, Workload, condition
 from controller.snapshot import Snapshot
 
-HEAD_SUFFIX = "-elastic-head"
-TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+HEAD_SUFFIX: Final = "-elastic-head"
+TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+INT32: Final = 2**31 - 1
 
 
 class Shape(StrEnum):
@@ -39,8 +41,11 @@ class Ready(StrEnum):
 
 
 def decimal(text: str | None) -> int | None:
-    """A non-negative decimal, or None for anything else."""
-    return int(text) if text is not None and len(text) <= 10 and text.isascii() and text.isdigit() else None
+    """A non-negative decimal that fits an int32, or None for anything else."""
+    if text is None or len(text) > 10 or not (text.isascii() and text.isdigit()):
+        return None
+    value = int(text)
+    return value if value <= INT32 else None
 
 
 def readiness(pod: Pod) -> Ready:

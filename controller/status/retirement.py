@@ -44,6 +44,7 @@ STEP_NAMES: Final[Mapping[str, str]] = {
     "Draining": "drain",
 }
 REVERSIBLE: Final = frozenset(STEP_NAMES)
+TOKEN_BOUND: Final = 1024  # what the schema lets a status remember
 REFUSED: Final = " Refused meanwhile, and left in place: "
 
 
@@ -78,7 +79,7 @@ def intents_of(snapshot: Snapshot, fleet: Fleet, wanted: Mapping[str, str]) -> t
 def directive_of(snapshot: Snapshot) -> tuple[str, int, str] | None:
     """The retry annotation as (role, ordinal, token), None where it is absent or malformed."""
     parts = snapshot.deployment.metadata.annotations.get(keys.RETIREMENT_RETRY, "").split(":")
-    if len(parts) != 3 or not parts[0] or not parts[2]:
+    if len(parts) != 3 or not parts[0] or not 0 < len(parts[2]) <= TOKEN_BOUND:
         return None
     ordinal = decimal(parts[1])
     return None if ordinal is None else (parts[0], ordinal, parts[2])

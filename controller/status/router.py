@@ -11,6 +11,7 @@ from api.objects import Deployment, KVCachePool, ModelDeployment, Role, Service
 from api.status import RouterMetrics, RouterRole, RouterStatus
 from controller.status.endpoint import role_address, router_address
 from controller.status.publisher import events_of
+from controller.status.text import bounded
 
 # The one engine that a router serves; a router that is not listed serves both.
 ONLY_ENGINE: Final[Mapping[str, str]] = {"vllm-router": "vLLM", "sglang-gateway": "SGLang"}
@@ -63,7 +64,7 @@ def contract(
     return RouterStatus(
         name=spec.router.name,
         endpoint=router_address(deployment),
-        pool_endpoint=pool.status.client_endpoint if pool is not None else "",
+        pool_endpoint=bounded(pool.status.client_endpoint, 512) if pool is not None else "",
         metrics=_metrics(deployment) if spec.router.name == "llm-d-router" else None,
         roles=tuple(_role(deployment, role, narrowed, https[role.name], publishing[role.name]) for role in spec.roles),
     )

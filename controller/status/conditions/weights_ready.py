@@ -14,7 +14,7 @@ from api.objects import ModelArtifact, ModelDeployment, Pod, condition
 from api.reasons import WEIGHTS_READY
 from api.status import ModelStatus
 from controller.status.replicas import Fleet, terminal
-from controller.status.text import counted, listed
+from controller.status.text import bounded, counted, listed
 from controller.status.verdict import Verdict, verdict
 
 # Reasons of this vocabulary that an artifact may give for not being resolved; they are more telling than ArtifactNotResolved.
@@ -57,8 +57,8 @@ def published(deployment: ModelDeployment, artifact: ModelArtifact | None) -> Mo
     facts: Mapping[str, Any] = resolved if isinstance(resolved, dict) else {}
     return ModelStatus(
         artifact=artifact.metadata.name,
-        revision=str(facts.get("revision") or ""),
-        manifest_digest=str(facts.get("manifestDigest") or ""),
+        revision=bounded(str(facts.get("revision") or ""), 512),
+        manifest_digest=bounded(str(facts.get("manifestDigest") or ""), 256),
         delivery=delivery_of(artifact),
     )
 
