@@ -1,7 +1,8 @@
 """The operator's other half, which renders Pods, Services and the router. It keeps off what an operation holds.
 
 It creates what the spec declares and nobody occupies, turns one outdated replica over at a time, replaces Pods that ended by themselves, and
-tears down. Where the controller only reports, it also removes what the spec no longer declares, so that such a removal is seen too.
+tears down. Where the controller only reports, it also does what a stored operation asks for, and in half of the runs removes by itself what
+the spec no longer declares, so that a removal past the operation is seen too.
 """
 
 from api import keys
@@ -87,7 +88,11 @@ class Converger:
                     if str(member) not in seats:
                         self._create(pod(deployment, role, ordinal, member, wanted))
         if self._removes:
-            self._shed(deployment, owned)
+            for item in owned:
+                if operation and operation["state"] == "Deleting" and meta(item)["uid"] in held and not is_leaving(item):
+                    self._delete(item)
+            if self._world.chance("sheds") < 0.5:
+                self._shed(deployment, owned)
 
     def _shed(self, deployment: Object, owned: list[Object]) -> None:
         counts = {role["name"]: role.get("replicas", 1) for role in deployment["spec"]["roles"]}

@@ -13,11 +13,9 @@ from api.objects import Pod
 from api.reasons import TYPES
 from controller.cache import Cache, Key
 from controller.kinds import CachedDeployment, KindName
-from controller.settings import ControllerSettings
 from tests.simulation.network import Network
 from tests.simulation.store import Object
 
-LEASE: Final = ControllerSettings()
 WORKLOAD: Final = KindName.WORKLOAD
 OURS: Final = frozenset(TYPES)
 Claim = tuple[str, str]
@@ -122,7 +120,10 @@ def _kinds(view: View, _reason: str) -> bool:
     return 0 in ready.values()
 
 
-def _router(view: View, _reason: str) -> bool:
+def _router(view: View, reason: str) -> bool:
+    declared = view.deployment.spec.router
+    if reason == "RenderFailed" and declared is not None:
+        return (declared.name == "vllm-router") != (view.deployment.spec.engine.name == "vLLM")
     found = view.cache.find(KindName.ROUTER, view.key.namespace, f"{view.key.name}-router")
     return found is None or not found.status.ready_replicas or view.deployment.spec.router is None
 

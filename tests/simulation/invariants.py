@@ -71,8 +71,8 @@ class Invariants:
         self._last_body[request.who] = request.body
         key = Key(request.namespace, request.name)
         cached = process.controller.cache.deployment(key)
-        if cached is None:
-            return
+        if cached is None or (request.body.get("metadata") or {}).get("resourceVersion") != cached.metadata.resource_version:
+            return  # judged from a version that is over: the server refuses it
         view = evidence.View(process.controller.cache, key, cached, self._network)
         for invariant, detail in evidence.unsupported(view, request.body.get("status") or {}):
             self.breach(invariant, detail)
@@ -80,7 +80,10 @@ class Invariants:
     def _holds_lease(self, request: Request) -> None:
         holder, since, by_force = self._holder
         now = self._world.now
-        lease = evidence.LEASE
+        process = self._find(request.who)
+        if process is None:
+            return
+        lease = process.settings
         if holder != request.who and not (by_force and now - since <= lease.renew_deadline):
             self.breach("only the Lease holder writes", f"{request.who} sends {request.method} {request.plural} while {holder or 'nobody'} holds it")
         elif holder == request.who and now - self._renewed > lease.lease_duration:

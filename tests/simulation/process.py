@@ -43,6 +43,7 @@ class Process:
 
     def __init__(self, world: World, network: Network, who: str, settings: ControllerSettings) -> None:
         self.who = who
+        self.settings = settings
         self.clock = VirtualClock()
         self.steps = 0
         self.dies_at: int | None = None

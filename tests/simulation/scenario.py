@@ -95,7 +95,7 @@ def draw(seed: int) -> Scenario:
     spec = _spec(rng)
     kinds, weights = list(KINDS), list(KINDS.values())
     steps = tuple(
-        Step(index, round(rng.expovariate(1 / 7.0), 2), rng.choices(kinds, weights)[0], round(rng.random(), 3), round(rng.random(), 3))
+        Step(index, round(rng.expovariate(1 / 7.0), 2), rng.choices(kinds, weights)[0], rng.randrange(1000) / 1000, rng.randrange(1000) / 1000)
         for index in range(rng.randint(4, 14))
     )
     return Scenario(

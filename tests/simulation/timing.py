@@ -1,7 +1,7 @@
 """Virtual time: an event loop whose clock jumps to the next timer, so that hours pass in milliseconds and always in the same order.
 
 Nothing waits for a socket here, so a loop that has no callback ready may as well be at its next timer. A loop with neither a callback nor
-a timer can never go on, and one that runs for ever at one instant is a hot loop; both are told as errors instead of hanging the test.
+a timer can never go on, and one that never rests is a hot loop; both are told as errors instead of hanging the test.
 
 Order is part of determinism: asyncio keeps tasks in sets, whose order follows the hash, which for a task is its address. The tasks made
 here hash by their number.
@@ -18,8 +18,11 @@ from typing import Any, Final, Protocol, TypeVar
 T = TypeVar("T")
 
 EPOCH: Final = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-# Rounds of the loop at one instant after which it is called hot. A busy instant of a large scenario takes some hundreds.
-HOT: Final = 100_000
+# What a round of the loop takes; without it a wait shorter than a float can tell would never be over.
+ROUND_SECONDS: Final = 1e-6
+# A wait that counts as rest, and the rounds without one after which the loop is called hot. A busy moment takes some hundreds.
+IDLE_SECONDS: Final = 1e-4
+HOT: Final = 20_000
 
 
 class DeadlockError(RuntimeError):
@@ -27,7 +30,7 @@ class DeadlockError(RuntimeError):
 
 
 class HotLoopError(RuntimeError):
-    """Callbacks keep coming at one instant: time cannot go on."""
+    """Callbacks keep coming and nobody waits."""
 
 
 class _Selector(selectors.BaseSelector):
@@ -49,13 +52,10 @@ class _Selector(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise DeadlockError("nothing is ready and no timer is set")
-        if timeout > 0:
-            self.now += timeout
-            self.rounds = 0
-        else:
-            self.rounds += 1
-            if self.rounds > HOT:
-                raise HotLoopError(f"{HOT} rounds of the loop at second {self.now:.3f}")
+        self.now += max(timeout, 0.0) + ROUND_SECONDS
+        self.rounds = 0 if timeout > IDLE_SECONDS else self.rounds + 1
+        if self.rounds > HOT:
+            raise HotLoopError(f"{HOT} rounds of the loop without a rest at second {self.now:.3f}")
         return []
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:

@@ -123,7 +123,7 @@ class Wire:
             response = self._carry_out(request, deadline)
             if method == "GET" and not request.name:
                 await asyncio.sleep(self._faults.list_seconds(request.plural))
-            await asyncio.sleep(self._rng.uniform(0.0005, 0.01))
+            await asyncio.sleep(self._rng.uniform(0.0005, 0.01) if self._rng.random() < 0.5 else 0)
             if self.dead or outcome == "lost":
                 raise aiohttp.ServerDisconnectedError
             return response
@@ -237,7 +237,7 @@ class Wire:
                     for change in fresh:
                         due = change.at + self._faults.lag_seconds(plural)
                         if due > loop.time():
-                            wait = min(wait, due)
+                            wait = min(deadline, ends, due)
                             break
                         version = change.version
                         line = _told(change, selector, request.namespace)
