@@ -6,7 +6,7 @@ owns them, and who refers to which Binding, pool, artifact, instance type. Every
 concerns.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -97,29 +97,38 @@ class Store:
 
 
 class Index:
-    """Sets of keys under a key; an empty set is not kept."""
+    """Keys under a key. Most stand alone, so a single one is kept as itself and only several as a set; none is not kept."""
 
     def __init__(self) -> None:
-        self._sets: dict[Any, set[Any]] = {}
+        self._held: dict[Any, Any] = {}
 
     def add(self, under: Any, value: Any) -> None:
         """Put `value` there."""
-        self._sets.setdefault(under, set()).add(value)
+        held = self._held.setdefault(under, value)
+        if isinstance(held, set):
+            held.add(value)
+        elif held != value:
+            self._held[under] = {held, value}
 
     def discard(self, under: Any, value: Any) -> None:
         """Take `value` away, if it is there."""
-        values = self._sets.get(under)
-        if values is not None:
-            values.discard(value)
-            if not values:
-                del self._sets[under]
+        held = self._held.get(under)
+        if isinstance(held, set):
+            held.discard(value)
+            if not held:
+                del self._held[under]
+        elif held is not None and held == value:
+            del self._held[under]
 
-    def get(self, under: Any) -> frozenset[Any] | set[Any]:
-        """The set, empty when there is none."""
-        return self._sets.get(under, frozenset())
+    def get(self, under: Any) -> Collection[Any]:
+        """What is there, empty when nothing is."""
+        held = self._held.get(under)
+        if held is None:
+            return ()
+        return held if isinstance(held, set) else (held,)
 
     def __len__(self) -> int:
-        return len(self._sets)
+        return len(self._held)
 
 
 class Cache:
@@ -129,8 +138,8 @@ class Cache:
         self.stores: dict[KindName, Store] = {kind.name: Store(kind) for kind in kinds}
         self._pods = Index()  # deployment key -> Pod keys
         self._pod_deployment: dict[str, Key] = {}  # Pod UID -> deployment key
+        self._keys: dict[Key, Key] = {}
         self._workloads = Index()  # Pod UID -> Workload keys
-        self._workload_uids: dict[str, Key] = {}  # Workload UID -> its key
         self._children: dict[KindName, Index] = {KindName.SERVICE: Index(), KindName.ROUTER: Index()}
         self._referrers = Index()  # (kind, namespace, name) -> deployment keys
         self._bindings_of_pool = Index()  # pool name -> Binding keys
@@ -194,22 +203,22 @@ class Cache:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._pod_deployment.pop(old.metadata.uid, None)
         if new is not None:
-            self._pod_deployment[new.metadata.uid] = _instance(new)
+            self._pod_deployment[new.metadata.uid] = self._same_key(_instance(new))
         return concerned
 
     def _index_workload(self, old: Workload | None, new: Workload | None) -> set[Key]:
         before = _pod_owners(old) if old else set()
         after = _pod_owners(new) if new else set()
         key = key_of((new or old).metadata)  # type: ignore[union-attr]  # one of the two is there
-        if old is not None:
-            self._workload_uids.pop(old.metadata.uid, None)
-        if new is not None:
-            self._workload_uids[new.metadata.uid] = key
         for uid in before - after:
             self._workloads.discard(uid, key)
         for uid in after - before:
             self._workloads.add(uid, key)
         return {self._pod_deployment[uid] for uid in before | after if uid in self._pod_deployment}
+
+    def _same_key(self, key: Key) -> Key:
+        """The key object that is already held, so that a hundred thousand Pods do not bring one each."""
+        return self._keys.setdefault(key, key) if len(self._keys) < 1 << 16 else key
 
     # ------------------------------------------------------------------------------------------------------------ reads
 
@@ -231,8 +240,9 @@ class Cache:
         if KindName.WORKLOAD not in self.stores:
             return []
         wanted = {key for pod in pods for key in self._workloads.get(pod.metadata.uid)}
-        if uid in self._workload_uids:
-            wanted.add(self._workload_uids[uid])
+        objects = self.stores[KindName.WORKLOAD].objects
+        if uid and not any(objects[key].metadata.uid == uid for key in wanted):
+            wanted |= {key for key, found in objects.items() if found.metadata.uid == uid}  # rare: only while an operation settles
         return self._children_of(KindName.WORKLOAD, wanted)
 
     def services(self, key: Key) -> list[Service]:

@@ -25,6 +25,7 @@ from api.objects import (
     Service,
     Workload,
 )
+from controller.projection import Commons
 from controller.snapshot import decode_deployment
 from kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 
@@ -91,12 +92,14 @@ def project_deployment(raw: bytes | msgspec.Raw) -> CachedDeployment:
     return CachedDeployment(msgspec.structs.replace(deployment, status=status), spec_json)
 
 
-def _projector(kind: type[Any], keep: Callable[[Any], bool] = lambda _: True) -> Projection:
+def _projector(
+    kind: type[Any], keep: Callable[[Any], bool] = lambda _: True, shrink: Callable[[Any], Any] = lambda item: item
+) -> Projection:
     decode = msgspec.json.Decoder(kind).decode
 
     def project(raw: bytes | msgspec.Raw) -> Any:
         value = decode(raw)
-        return value if keep(value) else None
+        return shrink(value) if keep(value) else None
 
     return project
 
@@ -110,15 +113,12 @@ def _owned_by_us(item: Service | Deployment) -> bool:
     return owner is not None and owner.kind == keys.MODEL_DEPLOYMENT and owner.api_version.partition("/")[0] == keys.GROUP
 
 
-def _workload_kind(*, required: bool) -> Kind:
-    return Kind(KindName.WORKLOAD, (WORKLOADS_V1BETA2, WORKLOADS_V1BETA1), _projector(Workload, _of_a_pod), must_be_served=required)
-
-
 def kinds(kueue: str) -> tuple[Kind, ...]:
     """The table under that setting of `kueue`: with `absent` no Workload is ever read."""
+    commons = Commons()
     always = (
         Kind(KindName.DEPLOYMENT, (MODEL_DEPLOYMENTS,), project_deployment, must_be_served=True),
-        Kind(KindName.POD, (PODS,), _projector(Pod), f"{keys.NAME}={keys.NAME_VALUE}", must_be_served=True),
+        Kind(KindName.POD, (PODS,), _projector(Pod, shrink=commons.pod), f"{keys.NAME}={keys.NAME_VALUE}", must_be_served=True),
         Kind(KindName.SERVICE, (SERVICES,), _projector(Service, _owned_by_us), must_be_served=True),
         Kind(KindName.ROUTER, (DEPLOYMENTS,), _projector(Deployment, _owned_by_us), must_be_served=True),
         Kind(KindName.BINDING, (BINDINGS,), _projector(KVCachePoolBinding)),
@@ -127,7 +127,10 @@ def kinds(kueue: str) -> tuple[Kind, ...]:
         Kind(KindName.INSTANCE_TYPE, (INSTANCE_TYPES,), _projector(InstanceType)),
         Kind(KindName.SCALER, (SCALERS,), _projector(ModelDeploymentScaler)),
     )
-    return always if kueue == "absent" else (*always, _workload_kind(required=True))
+    if kueue == "absent":
+        return always
+    project = _projector(Workload, _of_a_pod, commons.workload)
+    return (*always, Kind(KindName.WORKLOAD, (WORKLOADS_V1BETA2, WORKLOADS_V1BETA1), project, must_be_served=True))
 
 
 class MetadataOnly(msgspec.Struct, frozen=True, gc=False):

@@ -29,6 +29,10 @@ class WorkQueue:
         self._later: list[tuple[float, Key]] = []
         self._due: dict[Key, float] = {}
         self._nonempty = asyncio.Event()
+        self._depth = metrics.DEPTH.labels(name)
+        self._adds = metrics.ADDS.labels(name)
+        self._queued = metrics.QUEUE_SECONDS.labels(name)
+        self._worked = metrics.WORK_SECONDS.labels(name)
         self._rescheduled = asyncio.Event()
 
     def __len__(self) -> int:
@@ -44,7 +48,7 @@ class WorkQueue:
         if key in self._dirty:
             return
         self._dirty[key] = self._clock.monotonic()
-        metrics.ADDS.labels(self._name).inc()
+        self._adds.inc()
         if key not in self._working:
             self._enqueue(key)
 
@@ -76,7 +80,7 @@ class WorkQueue:
         self._due.clear()
         self._failures.clear()
         self._nonempty.clear()
-        metrics.DEPTH.labels(self._name).set(0)
+        self._depth.set(0)
 
     async def get(self) -> Key:
         """The next key. The caller must call `done` with it."""
@@ -85,15 +89,15 @@ class WorkQueue:
             await self._nonempty.wait()
         key = self._waiting.popleft()
         now = self._clock.monotonic()
-        metrics.QUEUE_SECONDS.labels(self._name).observe(now - self._dirty.pop(key))
-        metrics.DEPTH.labels(self._name).set(len(self._waiting))
+        self._queued.observe(now - self._dirty.pop(key))
+        self._depth.set(len(self._waiting))
         self._working[key] = now
         return key
 
     def done(self, key: Key) -> None:
         """Work on the key ended; if it was added meanwhile, it waits again."""
         began = self._working.pop(key)
-        metrics.WORK_SECONDS.labels(self._name).observe(self._clock.monotonic() - began)
+        self._worked.observe(self._clock.monotonic() - began)
         if key in self._dirty:
             self._enqueue(key)
 
@@ -105,7 +109,7 @@ class WorkQueue:
 
     def _enqueue(self, key: Key) -> None:
         self._waiting.append(key)
-        metrics.DEPTH.labels(self._name).set(len(self._waiting))
+        self._depth.set(len(self._waiting))
         self._nonempty.set()
 
     async def run(self) -> None:

@@ -33,6 +33,13 @@ AFTER_DEFECT: Final = 30.0
 
 log = structlog.get_logger("controller.runner")
 
+# Children of labelled metrics, looked up once: a look-up costs as much as judging a Pod.
+_ACTIVE = metrics.ACTIVE_WORKERS.labels(metrics.CONTROLLER)
+_SECONDS = metrics.RECONCILE_SECONDS.labels(metrics.CONTROLLER)
+_RESULTS = {result: metrics.RECONCILES.labels(metrics.CONTROLLER, result) for result in ("success", "requeue", "error")}
+_ERRORS = metrics.RECONCILE_ERRORS.labels(metrics.CONTROLLER)
+_PANICS = metrics.RECONCILE_PANICS.labels(metrics.CONTROLLER)
+
 
 class Acting(Protocol):
     """Performs what a stored status asks for."""
@@ -91,6 +98,11 @@ class Runner:
                 self._queue.done(key)
             await asyncio.sleep(0)  # a long queue must not keep watches and admission from their turn
 
+    def concerns(self, key: Key) -> bool:
+        """Whether a change of that key is worth a pass. What merely shows our own last write is not."""
+        cached = self._cache.deployment(key)
+        return cached is None or not self._writer.settled_by(key, cached)
+
     def reset(self) -> None:
         """Forget what only the leader knows: another one may have led since."""
         self._writer.clear()
@@ -99,9 +111,8 @@ class Runner:
 
     async def run(self, key: Key) -> None:
         """One pass, with its outcome counted and its repetition arranged."""
-        name = metrics.CONTROLLER
         started = self._clock.monotonic()
-        metrics.ACTIVE_WORKERS.labels(name).inc()
+        _ACTIVE.inc()
         result = "success"
         try:
             await self._pass(key)
@@ -114,19 +125,19 @@ class Runner:
             self._queue.forget(key)  # deleted meanwhile; the watch will say so
         except KubeError as error:
             result = "error"
-            metrics.RECONCILE_ERRORS.labels(name).inc()
+            _ERRORS.inc()
             log.warning("pass failed", namespace=key.namespace, name=key.name, error=str(error))
             self._queue.retry(key, error.retry_after or 0.0)
         except Exception:  # one deployment's defect must not stop the others
             result = "error"
-            metrics.RECONCILE_ERRORS.labels(name).inc()
-            metrics.RECONCILE_PANICS.labels(name).inc()
+            _ERRORS.inc()
+            _PANICS.inc()
             log.exception("pass ended in a defect", namespace=key.namespace, name=key.name)
             self._queue.retry(key, AFTER_DEFECT)
         finally:
-            metrics.ACTIVE_WORKERS.labels(name).dec()
-            metrics.RECONCILES.labels(name, result).inc()
-            metrics.RECONCILE_SECONDS.labels(name).observe(self._clock.monotonic() - started)
+            _ACTIVE.dec()
+            _RESULTS[result].inc()
+            _SECONDS.observe(self._clock.monotonic() - started)
 
     async def _pass(self, key: Key) -> None:
         cached = self._cache.deployment(key)
@@ -137,6 +148,7 @@ class Runner:
             metrics.HELD.labels("unreadable").inc()
             return  # all keys come again when reading succeeds
         if self._writer.pending(key, cached):
+            self._writer.interrupted(key)
             metrics.HELD.labels("own-write").inc()
             self._queue.add_after(key, FORGET_AFTER)  # the watch brings it sooner
             return
@@ -145,7 +157,9 @@ class Runner:
         if not self._may_write():
             metrics.HELD.labels("not-leading").inc()
             return
-        wrote = await self._writer.write(key, cached, status)
+        # Where nothing but the write itself can change the next verdict, its own event need not be judged.
+        final = self._acting is None and status.retirement is None
+        wrote = await self._writer.write(key, cached, status, final=final)
         self._tell(key, snapshot, status, wrote=wrote)
         if self._acting is not None and not wrote:
             await self._acting.perform(key, snapshot, acts_of(assessment))

@@ -50,7 +50,7 @@ class Controller:
                 clock,
                 namespace=settings.namespace,
                 page_size=settings.page_size,
-                on_keys=self._ask,
+                on_keys=self._note,
                 on_readable=self._readability_changed,
             )
             for kind in table
@@ -103,6 +103,11 @@ class Controller:
         if self.election.leading:
             for key in sorted(keys):
                 self.queue.add(key)
+
+    def _note(self, keys: set[Key]) -> None:
+        """A change that was heard of; what merely shows our own write asks for nothing."""
+        if self.election.leading:
+            self._ask({key for key in keys if self.runner.concerns(key)})
 
     def _readable(self) -> bool:
         return all(reflector.readable for reflector in self.reflectors.values())

@@ -52,6 +52,8 @@ class _Written(msgspec.Struct, frozen=True):
     uid: str
     version: str
     at: float
+    final: bool
+    interrupted: bool = False
 
 
 class Writer:
@@ -75,6 +77,22 @@ class Writer:
             return False
         return True
 
+    def interrupted(self, key: Key) -> None:
+        """A pass was asked for meanwhile: the event that shows our write has to bring it."""
+        own = self._written.get(key)
+        if own is not None:
+            self._written[key] = msgspec.structs.replace(own, interrupted=True)
+
+    def settled_by(self, key: Key, cached: CachedDeployment) -> bool:
+        """Whether the cached object is exactly what our last write made of the one we judged, and nothing was asked for since."""
+        own = self._written.get(key)
+        if own is None or not own.final or own.interrupted:
+            return False
+        if (cached.metadata.uid, cached.metadata.resource_version) != (own.uid, own.version):
+            return False
+        del self._written[key]
+        return True
+
     def forget(self, key: Key) -> None:
         """The object is gone."""
         self._written.pop(key, None)
@@ -85,8 +103,11 @@ class Writer:
         self._written.clear()
         self._not_kept.clear()
 
-    async def write(self, key: Key, cached: CachedDeployment, status: Status) -> bool:
-        """Send what differs. False when nothing does. Raises Conflict when the object is newer than the cache, and the rest of the tree."""
+    async def write(self, key: Key, cached: CachedDeployment, status: Status, *, final: bool = False) -> bool:
+        """Send what differs. False when nothing does. Raises Conflict when the object is newer than the cache, and the rest of the tree.
+
+        `final`: the write itself gives no reason to judge again, so the event that shows it need not be followed by a pass.
+        """
         wanted: dict[str, Any] = msgspec.json.decode(encode_status(status))
         patch = difference(msgspec.json.decode(cached.deployment.status), wanted)
         if not patch:
@@ -113,15 +134,15 @@ class Writer:
             metrics.WRITES.labels("error").inc()
             raise
         metrics.WRITES.labels("success").inc()
-        self._remember(key, cached, answer, wanted)
+        self._remember(key, cached, answer, wanted, final=final)
         return True
 
-    def _remember(self, key: Key, cached: CachedDeployment, answer: bytes, wanted: dict[str, Any]) -> None:
+    def _remember(self, key: Key, cached: CachedDeployment, answer: bytes, wanted: dict[str, Any], *, final: bool) -> None:
         stored = msgspec.json.decode(answer, type=dict[str, Any])
         meta = stored.get("metadata") or {}
         version = str(meta.get("resourceVersion") or "")
         if version and version != cached.metadata.resource_version:
-            self._written[key] = _Written(cached.metadata.uid, version, self._clock.monotonic())
+            self._written[key] = _Written(cached.metadata.uid, version, self._clock.monotonic(), final)
         left = difference(stored.get("status"), wanted)
         if left:
             self._not_kept[key] = msgspec.json.encode(left, order="sorted")

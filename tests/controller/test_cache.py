@@ -143,7 +143,6 @@ def test_nothing_is_left_in_the_indexes() -> None:
     assert not len(cache._workloads)
     assert not len(cache._referrers)
     assert cache._pod_deployment == {}
-    assert cache._workload_uids == {}
 
 
 @pytest.mark.parametrize(("version", "than", "older"), [("9", "10", True), ("10", "9", False), ("10", "10", False), ("x", "10", False)])
