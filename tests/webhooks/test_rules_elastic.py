@@ -126,7 +126,11 @@ UPDATES: dict[str, tuple[Deployment, Deployment, set[str]]] = {
     "a maximum removed": (elastic("--elastic-ep-max-dp-size=8"), elastic(), {f"MD410 {ARGS}"}),
     "another maximum": (elastic("--elastic-ep-max-dp-size=8"), elastic("--elastic-ep-max-dp-size=9"), {f"MD410 {ARGS}"}),
     "the maximum in another spelling": (elastic("--elastic-ep-max-dp-size=8"), elastic("--elastic-ep-max-dp-size", "08"), set()),
-    "another instance type": (elastic(), elastic(instanceType="h21"), {"MD410 spec.roles[0].instanceType", "MD711 spec.roles[0].instanceType"}),
+    "another instance type": (
+        elastic(),
+        elastic(instanceType="h21"),
+        {"MD410 spec.roles[0].instanceType", "MD711 spec.roles[0].instanceType"},
+    ),
     "resources in another spelling": (elastic(cards="1"), elastic(cards="1000m"), set()),
 }
 

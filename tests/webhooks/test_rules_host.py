@@ -30,7 +30,10 @@ CREATES: dict[str, tuple[Deployment, set[str]]] = {
     "a host path": (mounting(HOST), {f"MD605 {VOLUME}[0].hostPath"}),
     "a zone": (deployment(role(topology={"requiredLevel": "topology.kubernetes.io/zone"})), set()),
     "a plain label": (deployment(role(topology={"requiredLevel": "rack"})), set()),
-    "the host name": (deployment(role(topology={"requiredLevel": "kubernetes.io/hostname"})), {"MD606 spec.roles[0].topology.requiredLevel"}),
+    "the host name": (
+        deployment(role(topology={"requiredLevel": "kubernetes.io/hostname"})),
+        {"MD606 spec.roles[0].topology.requiredLevel"},
+    ),
     "no label key": (deployment(role(topology={"requiredLevel": "a/b/c"})), {"MD606 spec.roles[0].topology.requiredLevel"}),
     "a label with an empty prefix": (deployment(role(topology={"requiredLevel": "/b"})), {"MD606 spec.roles[0].topology.requiredLevel"}),
     # cards

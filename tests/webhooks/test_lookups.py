@@ -1,0 +1,93 @@
+"""Look-ups: what is absent, what failed, and how long a read may take."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+from reviewing import instance_type, scaler
+
+from api.objects import InstanceType, KVCachePoolBinding, ModelDeploymentScaler
+from kube.client import Page
+from kube.errors import Forbidden, KubeError, NotFound, ServerError
+from webhooks.errors import LookupFailedError
+from webhooks.lookups import KubeLookup, ObjectLookup
+
+
+class FakeClient:
+    """A client that answers one thing, or fails in one way."""
+
+    def __init__(self, body: bytes = b"", fault: Exception | None = None, hangs: bool = False) -> None:
+        self.body, self.fault, self.hangs = body, fault, hangs
+        self.asked: list[tuple[str, str, str | None]] = []
+
+    async def get(self, resource: Any, name: str, namespace: str | None = None) -> bytes:
+        self.asked.append((resource.plural, name, namespace))
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.fault is not None:
+            raise self.fault
+        return self.body
+
+    async def pages(self, resource: Any, namespace: str | None = None) -> AsyncIterator[Page]:
+        if self.fault is not None:
+            raise self.fault
+        for item in msgspec.json.decode(self.body):
+            yield Page([msgspec.Raw(msgspec.json.encode(item))], "1")
+
+
+def kube(client: FakeClient, seconds: float = 5.0) -> KubeLookup:
+    """A look-up on a fake client."""
+    return KubeLookup(client, seconds)  # type: ignore[arg-type]
+
+
+async def test_an_object_is_read_by_kind_and_name() -> None:
+    """Cluster kinds without, namespaced kinds with their namespace."""
+    client = FakeClient(msgspec.json.encode(instance_type()))
+    found = await kube(client).get(InstanceType, None, "h20")
+    assert found is not None
+    assert found.spec.acceleratable
+    assert client.asked == [("instancetypes", "h20", None)]
+
+
+async def test_absent_is_none() -> None:
+    """404 says that the object, or its kind, is not there."""
+    assert await kube(FakeClient(fault=NotFound(404, "NotFound", "gone"))).get(InstanceType, None, "h20") is None
+
+
+FAULTS: dict[str, FakeClient] = {
+    "the server fails": FakeClient(fault=ServerError(500, "InternalError", "x")),
+    "the server forbids": FakeClient(fault=Forbidden(403, "Forbidden", "x")),
+    "the connection fails": FakeClient(fault=KubeError("refused")),
+    "the answer is no JSON": FakeClient(b"<html>"),
+    "the answer has another shape": FakeClient(b'{"spec": 1}'),
+    "the answer does not come": FakeClient(hangs=True),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_failed_read_raises(name: str) -> None:
+    """It is never an empty answer."""
+    with pytest.raises(LookupFailedError, match="InstanceType 'h20'"):
+        await kube(FAULTS[name], 0.01).get(InstanceType, None, "h20")
+
+
+async def test_scalers_are_listed() -> None:
+    """Every page of the namespace."""
+    found = await kube(FakeClient(msgspec.json.encode([scaler(name="a"), scaler(name="b")]))).scalers("team-a")
+    assert [one.metadata.name for one in found] == ["a", "b"]
+    with pytest.raises(LookupFailedError):
+        await kube(FakeClient(fault=ServerError(500, "InternalError", "x"))).scalers("team-a")
+
+
+async def test_given_objects_are_found_by_kind_namespace_and_name() -> None:
+    """Nothing else counts as found; what cannot be read is a failure."""
+    lookup = ObjectLookup(
+        [instance_type(), scaler(), {"kind": "KVCachePoolBinding", "metadata": {"name": "b", "namespace": "n"}, "spec": 1}]
+    )
+    assert await lookup.get(ModelDeploymentScaler, "team-a", "queue-scaler") is not None
+    assert await lookup.get(ModelDeploymentScaler, "team-b", "queue-scaler") is None
+    assert await lookup.get(InstanceType, None, "h21") is None
+    with pytest.raises(LookupFailedError):
+        await lookup.get(KVCachePoolBinding, "n", "b")
