@@ -2,7 +2,8 @@
 
 One round at a time looks over the cached deployments and starts what is due; a deployment is never asked twice at once. Router views are
 collected between two sightings of the members and the routers: when those changed meanwhile, the views say nothing. Only a fact that
-differs from the last one, its moment apart, asks for a pass: a quiet fleet judges nothing.
+differs from the last one, its moment apart, asks for a pass: a quiet fleet judges nothing. A view that comes again after it had grown stale
+is such a fact.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import msgspec
 import structlog
 
 from api import keys
-from api.clock import Clock, format_time
+from api.clock import Clock, format_time, parse_time
 from api.objects import Pod, condition
 from api.status import decode_status
 from controller import metrics
@@ -27,6 +28,7 @@ from controller.observers.routerviews import COLLECTION_SECONDS, router_view
 from controller.settings import ObserverSettings
 from controller.snapshot import CacheOperations, Drain, DrainRead, Forward, RouterView
 from controller.status.eligibility import VERIFIED_VERSIONS
+from controller.status.serving import FRESH
 from controller.waiting import within
 
 ROUND: Final = 1.0
@@ -139,9 +141,14 @@ class ObserverService:
             metrics.OBSERVATIONS.labels("router", "error" if view.error else "answer").inc()
         facts = self._board.read(key, uid)
         fresh = tuple(sorted(views, key=lambda view: view.router_pod_uid))
-        news = [_timeless(view) for view in fresh] != [_timeless(view) for view in (facts.router_views if facts else ())]
+        known = facts.router_views if facts else ()
+        # A pass may have found the last views stale; that they are fresh again is news though they say the same.
+        news = [_timeless(view) for view in fresh] != [_timeless(view) for view in known] or any(self._grew_stale(view) for view in known)
         self._board.amend(key, uid, router_views=fresh)
         return news
+
+    def _grew_stale(self, view: RouterView) -> bool:
+        return view.received_at is not None and self._clock.now() - parse_time(view.received_at) > FRESH
 
     async def _operations(self, dialer: Dialer, key: Key, cached: CachedDeployment) -> bool:
         engine, uid = cached.deployment.spec.engine.name, cached.metadata.uid

@@ -77,6 +77,26 @@ async def test_views_are_collected_and_only_differences_are_news() -> None:
         assert watched.news == [CHAT, CHAT]
 
 
+async def test_a_view_that_comes_again_after_it_grew_stale_is_news() -> None:
+    """A pass in between wrote that the routers cannot be told; only another pass takes that back."""
+    watched = Watched(router={"name": "vllm-router"})
+    watched.fed.put(KindName.POD, router_pod(watched.made).json)
+    async with observing(watched) as wire:
+        asked = 0
+
+        async def answer(_: httpx.Request) -> httpx.Response:
+            nonlocal asked
+            asked += 1
+            await watched.clock.sleep(13 if asked == 2 else 0)
+            return httpx.Response(200, json=view())
+
+        wire.get("http://10.0.0.9:8081/observer/endpoints").mock(side_effect=answer)
+        await watched.clock.advance(20)
+        assert (asked, watched.news) == (2, [CHAT])
+        await watched.clock.advance(20)
+        assert watched.news == [CHAT, CHAT]
+
+
 async def test_members_that_change_during_the_collection_spoil_it() -> None:
     """A view taken over a changing membership says nothing."""
     watched = Watched(router={"name": "vllm-router"})
