@@ -70,6 +70,8 @@ def command(*, effective: Effective, name: str, once: bool, speed: float, port: 
             "namespace": "modelwarden-system",
             "kubeconfig": None,
             "watch_namespace": None,
+            # A scenario's Pods have made-up addresses, which may belong to somebody on the network of this machine: nobody is dialled unasked.
+            "observers_enabled": effective.settings.observers_enabled and "observers.enabled" in effective.origins,
         }
     )
     plan = Plan(scenario, state_dir, keep_state=keep_state is not None, once=once, speed=speed, port=port)
