@@ -7,6 +7,7 @@ from aiohttp import web
 
 from local import statuses
 from local.kinds import Registry, Served
+from local.protobuf import MEDIA_TYPE, ProtobufError, decode_object
 from local.wire import JSON, DocumentError, read_document
 
 BODY_LIMIT = 3 << 20
@@ -108,6 +109,11 @@ def _too_large(length: int) -> statuses.StatusError:
 async def read_object(request: web.BaseRequest) -> Any:
     """The body as a document. Raises 400, 413, 415."""
     kind = request.content_type
+    if kind == MEDIA_TYPE:
+        try:
+            return decode_object(await read_body(request))
+        except (ProtobufError, UnicodeDecodeError) as fault:
+            raise statuses.unsupported_media_type(f"application/vnd.kubernetes.protobuf: {fault}") from fault
     if kind not in {"application/json", "application/yaml", "application/octet-stream", "text/yaml"}:
         accepted = "application/json, application/yaml"
         text = f"the body of the request was in an unknown format - accepted media types include: {accepted} (got {kind})"

@@ -98,7 +98,7 @@ def _list_changes(before: dict[str, Any], after: dict[str, Any], schema: JSON, p
 def to_tree(paths: Iterator[Path] | set[Path]) -> JSON:
     """The `fieldsV1` form, keys sorted so that the same set has the same bytes."""
     root: JSON = {}
-    for path in sorted(paths):
+    for path in paths:
         here = root
         for part in path:
             here = here.setdefault(part, {})
@@ -125,6 +125,14 @@ def from_tree(tree: JSON, path: Path = ()) -> set[Path]:
         else:
             out |= from_tree(inner, (*path, key))
     return out
+
+
+def holds(tree: JSON, path: Path) -> bool:
+    """Whether a `fieldsV1` value holds the path, without reading the rest of it."""
+    here: JSON | None = tree
+    for part in path:
+        here = here.get(part) if here else None
+    return here is not None and (not here or "." in here)
 
 
 def spoken(path: Path) -> str:

@@ -9,7 +9,7 @@ converted between versions.
 from typing import Any
 
 from local import shapes, statuses
-from local.fieldsets import Path, changes, fields_of, from_tree, index_list, list_key, remove_path, spoken, to_tree
+from local.fieldsets import Path, changes, fields_of, from_tree, holds, index_list, list_key, remove_path, spoken, to_tree
 from local.kinds import Served
 from local.wire import JSON, copy
 
@@ -29,28 +29,59 @@ _SERVER = {
 }
 
 
+Owner = tuple[str, str, str]  # manager, operation, subresource
+
+
+class Owned:
+    """What one manager owns. The wire's tree stands as it came until somebody changes the set."""
+
+    __slots__ = ("_entry", "_paths", "time", "version")
+
+    def __init__(self, version: str, time: str, *, paths: set[Path] | None = None, entry: JSON | None = None) -> None:
+        self.version = version
+        self.time = time
+        self._paths = paths
+        self._entry = entry
+
+    @property
+    def paths(self) -> set[Path]:
+        """The set; treat it as a value."""
+        if self._paths is None:
+            self._paths = from_tree((self._entry or {}).get("fieldsV1") or {})
+        return self._paths
+
+    def without(self, paths: set[Path]) -> "Owned":
+        """The set without these; itself where it has none of them, which a look at the tree tells."""
+        if self._paths is None and not any(holds((self._entry or {}).get("fieldsV1") or {}, path) for path in paths):
+            return self
+        return Owned(self.version, self.time, paths=self.paths - paths)
+
+    def to_json(self, owner: Owner) -> JSON | None:
+        """The wire's entry, None for an empty set."""
+        if self._entry is not None:
+            return self._entry
+        if not self.paths:
+            return None
+        entry: JSON = {"manager": owner[0], "operation": owner[1], "apiVersion": self.version, "time": self.time}
+        entry |= {"fieldsType": "FieldsV1", "fieldsV1": to_tree(self.paths)}
+        if owner[2]:
+            entry["subresource"] = owner[2]
+        return entry
+
+
 class Managers:
-    """The managedFields of one object as sets: (manager, operation, subresource) to (apiVersion, time, paths)."""
+    """The managedFields of one object."""
 
     def __init__(self, entries: list[JSON] | None) -> None:
-        self.sets: dict[tuple[str, str, str], tuple[str, str, set[Path]]] = {}
+        self.sets: dict[Owner, Owned] = {}
         for entry in entries or ():
             key = (entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
-            self.sets[key] = (entry.get("apiVersion", ""), entry.get("time", ""), from_tree(entry.get("fieldsV1") or {}))
+            self.sets[key] = Owned(entry.get("apiVersion", ""), entry.get("time", ""), entry=entry)
 
     def to_json(self) -> list[JSON]:
         """The wire's list, Apply entries before Update entries, older before newer."""
-        out: list[JSON] = []
-        order = sorted(self.sets.items(), key=lambda pair: (pair[0][1] != "Apply", pair[1][1], pair[0]))
-        for (manager, operation, subresource), (version, time, paths) in order:
-            if not paths:
-                continue
-            entry: JSON = {"manager": manager, "operation": operation, "apiVersion": version, "time": time}
-            entry |= {"fieldsType": "FieldsV1", "fieldsV1": to_tree(paths)}
-            if subresource:
-                entry["subresource"] = subresource
-            out.append(entry)
-        return out
+        order = sorted(self.sets.items(), key=lambda pair: (pair[0][1] != "Apply", pair[1].time, pair[0]))
+        return [entry for entry in (owned.to_json(owner) for owner, owned in order) if entry is not None]
 
 
 def _bare(obj: JSON) -> JSON:
@@ -90,12 +121,11 @@ def record_update(served: Served, old: JSON | None, new: JSON, manager: str, *, 
     touched = _owned(touched, served, subresource)
     if touched or gone:
         key = (manager, "Update", subresource)
-        for other, (version, time, paths) in list(state.sets.items()):
-            left = paths - gone - touched if other != key else paths - gone
-            state.sets[other] = (version, time, left)
-        before = state.sets.get(key, ("", "", set[Path]()))[2]
+        for other, owned in list(state.sets.items()):
+            state.sets[other] = owned.without(gone | touched if other != key else gone)
+        before = state.sets.get(key)
         if touched:
-            state.sets[key] = (served.api_version, now, before | touched)
+            state.sets[key] = Owned(served.api_version, now, paths=touched | before.paths if before is not None else touched)
     meta["managedFields"] = state.to_json()
     if not meta["managedFields"]:
         del meta["managedFields"]
@@ -114,13 +144,13 @@ def apply(served: Served, live: JSON | None, wanted: JSON, manager: str, *, subr
     merged: JSON = _merge(copy(base), _allowed(wanted, served, subresource), schema)
     touched = {path for what, path in changes(_bare(base), _bare(merged), schema) if what == "set"} & declared
     _settle(state, key, touched, force=force)
-    previous = state.sets.get(key, ("", "", set[Path]()))
-    others = set().union(*(paths for other, (_, _, paths) in state.sets.items() if other != key)) if state.sets else set()
-    for path in sorted(previous[2] - declared, key=len):
+    previous = state.sets.get(key, Owned("", "", paths=set()))
+    others: set[Path] = set().union(*(owned.paths for other, owned in state.sets.items() if other != key))
+    for path in sorted(previous.paths - declared, key=len):
         if not any(found[: len(path)] == path for found in others):
             remove_path(merged, path, schema)
-    same = live is not None and previous[2] == declared and _bare(merged) == _bare(base)
-    state.sets[key] = (served.api_version, previous[1] if same else now, declared)
+    same = live is not None and previous.paths == declared and _bare(merged) == _bare(base)
+    state.sets[key] = Owned(served.api_version, previous.time if same else now, paths=declared)
     merged["metadata"]["managedFields"] = state.to_json()
     return merged
 
@@ -137,15 +167,15 @@ def _allowed(wanted: JSON, served: Served, subresource: str) -> JSON:
 def _settle(state: Managers, key: tuple[str, str, str], touched: set[Path], *, force: bool) -> None:
     """Find conflicts on the touched paths; forced, take the paths away from their owners."""
     causes: list[tuple[str, Path]] = []
-    for other, (version, time, paths) in sorted(state.sets.items()):
-        common = paths & touched
+    for other, owned in sorted(state.sets.items(), key=lambda pair: pair[0]):
+        common = owned.paths & touched
         if other == key or not common:
             continue
         if force:
-            state.sets[other] = (version, time, paths - common)
+            state.sets[other] = owned.without(common)
             continue
         subresource = f' with subresource "{other[2]}"' if other[2] else ""
-        using = f" using {version}" if other[1] == "Update" else ""
+        using = f" using {owned.version}" if other[1] == "Update" else ""
         causes += [(f'conflict with "{other[0]}"{subresource}{using}', path) for path in sorted(common)]
     if not causes:
         return

@@ -3,6 +3,7 @@
 import re
 import secrets
 import uuid
+from collections.abc import Callable
 from datetime import datetime
 
 from api.clock import format_time
@@ -37,11 +38,20 @@ _PATH_NAMES = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBindi
 _LABEL_NAMES = frozenset({"Namespace", "Service"})
 
 
-def new_identity(obj: JSON, served: Served, namespace: str, now: datetime) -> None:
-    """Fill in what a new object gets from the server."""
+def generated(prefix: str, taken: Callable[[str], bool]) -> str:
+    """A name of that prefix, another one should it be taken; 10,000 objects of one prefix do meet by chance."""
+    for _ in range(8):
+        name = prefix[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
+        if not taken(name):
+            break
+    return name
+
+
+def new_identity(obj: JSON, served: Served, namespace: str, now: datetime, taken: Callable[[str], bool] | None = None) -> None:
+    """Fill in what a new object gets from the server; `taken` tells names that are in use."""
     meta = obj["metadata"]
     if not meta.get("name") and meta.get("generateName"):
-        meta["name"] = meta["generateName"][:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
+        meta["name"] = generated(meta["generateName"], taken or (lambda name: False))
     if namespace:
         meta["namespace"] = namespace
     else:

@@ -1,5 +1,6 @@
 """The HTTP face: authentication, the paths that are no resource, and each verb handed to the part that knows it."""
 
+import logging
 from typing import Any
 
 from aiohttp import web
@@ -22,6 +23,8 @@ from local.streams import Streams
 from local.tables import Rendering
 from local.wire import JSON, decode
 from local.writes import Transform, Writer
+
+log = logging.getLogger(__name__)
 
 _OPEN = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 _PATCHES = {
@@ -72,6 +75,9 @@ class Api:
             return self._other(request, path)
         except StatusError as fault:
             return status_response(fault, warnings)
+        except Exception as fault:
+            log.exception("%s %s", request.method, request.path)
+            return status_response(statuses.internal(f"{type(fault).__name__}: {fault}"), warnings)
 
     # --------------------------------------------------------------------------------------------- what is no resource
 

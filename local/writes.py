@@ -54,7 +54,7 @@ class Writer:
         mutated = await self._admission.mutate(op, obj, None, lambda patched: self._complete(op, patched))
         obj = mutated if mutated is not None else obj
         now = self._clock.now()
-        metadata.new_identity(obj, served, op.namespace if served.namespaced else "", now)
+        metadata.new_identity(obj, served, op.namespace if served.namespaced else "", now, self._taken(op))
         if (served.status_kept_apart and served.custom) or (
             served.status_kept_apart and served.kind not in {"Pod", "Namespace", "Service"}
         ):
@@ -74,6 +74,10 @@ class Writer:
             return obj
         self._put(op, obj)
         return obj
+
+    def _taken(self, op: Operation) -> Callable[[str], bool]:
+        table, space = self._store.table(op.served.table), op.key[0]
+        return lambda name: (space, name) in table.entries
 
     def _namespace_open(self, op: Operation) -> None:
         """Refuse new objects in a namespace that is not there or is going."""
