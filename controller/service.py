@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import structlog
+from prometheus_client import REGISTRY
 
 from api.clock import Clock
 from controller import metrics
@@ -16,6 +17,7 @@ from controller.cache import Cache, Key
 from controller.definitions import DefinitionWatch
 from controller.election import Election
 from controller.events import EventRecorder
+from controller.fleet import FleetCollector
 from controller.kinds import KindName, kinds
 from controller.membership import MembershipReader
 from controller.observers.board import Board
@@ -70,12 +72,20 @@ class Controller:
             proving=MembershipReader(client),
         )
         self.observers = ObserverService(self.cache, self.board, settings.observers, clock, on_news=self.queue.add)
+        self.fleet = FleetCollector(self.cache, clock, self.leading)
         metrics.MAX_CONCURRENT.labels(metrics.CONTROLLER).set(settings.workers)
 
     # --------------------------------------------------------------------------------------------------------- running
 
     async def run(self) -> None:
         """Run everything until cancelled, or until a part dies; then raise what it died of."""
+        REGISTRY.register(self.fleet)
+        try:
+            await self._run()
+        finally:
+            REGISTRY.unregister(self.fleet)
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for name, reflector in self.reflectors.items():
                 group.create_task(_endless(reflector.run, f"reflector {name}"), name=f"reflector {name}")

@@ -1,0 +1,129 @@
+"""The fleet's own figures for `/metrics`, read from the stored statuses at the moment of a scrape.
+
+Only the leader shows them, so that nobody counts a deployment twice. A status is decoded once a version. Figures by deployment are shown
+for fleets of up to `DETAILED`; beyond that only the sums are, for a page of a million lines helps nobody. What is not known has no sample:
+a null is never shown as zero, and Unknown is a value of its own.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from api.clock import Clock, parse_time
+from api.status import Status, decode_status
+from controller.cache import Cache, Key
+
+DETAILED: Final = 2000
+PHASES: Final = ("Starting", "Ready", "Degraded", "Deleting", "Unknown")
+STATES: Final = ("True", "False", "Unknown")
+STEPS: Final = ("Admitted", "Disqualified", "Withdrawing", "Draining", "Deleting", "Settling", "Aborted")
+WHERE: Final = ("namespace", "name")
+
+
+class _Known(NamedTuple):
+    version: str
+    status: Status | None
+
+
+class FleetCollector(Collector):
+    """Registered while the controller runs."""
+
+    def __init__(self, cache: Cache, clock: Clock, leading: Callable[[], bool], detailed: int = DETAILED) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._leading = leading
+        self._detailed = detailed
+        self._known: dict[Key, _Known] = {}
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Every family; none while another process leads."""
+        if not self._leading():
+            self._known.clear()
+            return
+        statuses = self._statuses()
+        yield from _sums(statuses)
+        if len(statuses) <= self._detailed:
+            yield from self._details(statuses)
+
+    def _statuses(self) -> dict[Key, Status | None]:
+        fresh: dict[Key, _Known] = {}
+        for key in self._cache.deployments():
+            cached = self._cache.deployment(key)
+            if cached is None:
+                continue
+            known = self._known.get(key)
+            version = cached.metadata.resource_version
+            fresh[key] = (
+                known if known is not None and known.version == version else _Known(version, decode_status(cached.deployment.status))
+            )
+        self._known = fresh
+        return {key: known.status for key, known in sorted(fresh.items())}
+
+    def _details(self, statuses: dict[Key, Status | None]) -> Iterator[GaugeMetricFamily]:
+        phase = GaugeMetricFamily("modelwarden_deployment_phase", "1 for the phase that a deployment is in.", labels=(*WHERE, "phase"))
+        condition = GaugeMetricFamily(
+            "modelwarden_deployment_condition", "1 for the status that a condition has.", labels=(*WHERE, "type", "status")
+        )
+        desired = GaugeMetricFamily("modelwarden_role_replicas_desired", "Replicas that the spec asks for.", labels=(*WHERE, "role"))
+        ready = GaugeMetricFamily("modelwarden_role_replicas_ready", "Replicas whose every member is ready.", labels=(*WHERE, "role"))
+        reserved = GaugeMetricFamily("modelwarden_role_replicas_quota_reserved", "Replicas that hold quota.", labels=(*WHERE, "role"))
+        eligible = GaugeMetricFamily(
+            "modelwarden_role_endpoints_eligible",
+            "Endpoints on the qualification list; absent while it is not known.",
+            labels=(*WHERE, "role"),
+        )
+        serving = GaugeMetricFamily(
+            "modelwarden_role_endpoints_serving",
+            "Endpoints that Routers were seen to select; absent unless confirmed.",
+            labels=(*WHERE, "role"),
+        )
+        step = GaugeMetricFamily("modelwarden_retirement_step", "1 for the step that a retirement is in.", labels=(*WHERE, "step"))
+        age = GaugeMetricFamily("modelwarden_retirement_age_seconds", "Since the operation was admitted.", labels=WHERE)
+        for key, status in statuses.items():
+            shown = (status.phase if status is not None else "") or "Unknown"
+            for name in PHASES:
+                phase.add_metric((*key, name), float(shown == name))
+            if status is None:
+                continue
+            for entry in status.conditions:
+                for state in STATES:
+                    condition.add_metric((*key, entry.type, state), float(entry.status == state))
+            for role in status.roles:
+                where = (*key, role.name)
+                desired.add_metric(where, role.desired)
+                ready.add_metric(where, role.ready)
+                if role.quota_reserved is not None:
+                    reserved.add_metric(where, role.quota_reserved)
+                if role.endpoints is not None and role.endpoints.eligible is not None:
+                    eligible.add_metric(where, role.endpoints.eligible)
+                if role.endpoints is not None and role.endpoints.serving.value is not None:
+                    serving.add_metric(where, role.endpoints.serving.value)
+            if status.retirement is not None:
+                for name in STEPS:
+                    step.add_metric((*key, name), float(status.retirement.state == name))
+                seconds = self._age(status.retirement.started_at)
+                if seconds is not None:
+                    age.add_metric(key, seconds)
+        yield from (phase, condition, desired, ready, reserved, eligible, serving, step, age)
+
+    def _age(self, started: str) -> float | None:
+        try:
+            return (self._clock.now() - parse_time(started)).total_seconds()
+        except ValueError:
+            return None
+
+
+def _sums(statuses: dict[Key, Status | None]) -> Iterator[GaugeMetricFamily]:
+    phases = Counter((status.phase if status is not None else "") or "Unknown" for status in statuses.values())
+    conditions = Counter((entry.type, entry.status) for status in statuses.values() if status is not None for entry in status.conditions)
+    family = GaugeMetricFamily("modelwarden_deployments", "Deployments by phase.", labels=("phase",))
+    for name in PHASES:
+        family.add_metric((name,), phases[name])
+    yield family
+    family = GaugeMetricFamily("modelwarden_conditions", "Conditions of all deployments by type and status.", labels=("type", "status"))
+    for (kind, state), count in sorted(conditions.items()):
+        family.add_metric((kind, state), count)
+    yield family

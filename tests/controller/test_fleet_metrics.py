@@ -1,0 +1,65 @@
+"""What `/metrics` says of the fleet: nulls have no sample, Unknown has its own, followers say nothing."""
+
+from cluster import FakeCluster
+from prometheus_client import REGISTRY, generate_latest
+from test_runtime import ready_deployment, running, settings
+from things import deployment
+from virtual import VirtualClock, settle
+
+from controller.fleet import FleetCollector
+from controller.service import Controller
+
+CHAT = {"namespace": "team", "name": "chat"}
+
+
+def sample(family: str, /, **labels: str) -> float | None:
+    return REGISTRY.get_sample_value(family, labels)
+
+
+async def test_a_ready_deployment() -> None:
+    """State sets, replica counts, and no sample for what is not known."""
+    api = FakeCluster()
+    async with running(api, prepare=ready_deployment):
+        assert sample("modelwarden_deployment_phase", **CHAT, phase="Ready") == 1
+        assert sample("modelwarden_deployment_phase", **CHAT, phase="Degraded") == 0
+        assert sample("modelwarden_deployment_condition", **CHAT, type="QuotaReserved", status="True") == 1
+        assert sample("modelwarden_deployment_condition", **CHAT, type="QuotaReserved", status="Unknown") == 0
+        assert sample("modelwarden_role_replicas_ready", **CHAT, role="server") == 1
+        assert sample("modelwarden_role_endpoints_eligible", **CHAT, role="server") == 1
+        assert sample("modelwarden_role_endpoints_serving", **CHAT, role="server") is None
+        assert sample("modelwarden_deployments", phase="Ready") == 1
+        assert sample("leader_election_master_status", name="modelwarden") == 1
+    assert b"modelwarden_deployment_phase{" not in generate_latest(REGISTRY)
+
+
+async def test_a_deployment_that_was_not_judged_is_unknown() -> None:
+    """No status yet is a phase of its own and not zero of everything."""
+    api = FakeCluster()
+    api.unserved.add("workloads")
+
+    def prepare(api: FakeCluster) -> None:
+        api.put(deployment())
+
+    async with running(api, prepare=prepare):
+        assert sample("modelwarden_deployment_phase", **CHAT, phase="Unknown") == 1
+        assert sample("modelwarden_role_replicas_ready", **CHAT, role="server") is None
+
+
+async def test_a_large_fleet_is_summed() -> None:
+    """Beyond the bound only sums are shown."""
+    api = FakeCluster()
+
+    def prepare(api: FakeCluster) -> None:
+        for number in range(3):
+            ready_deployment(api, f"chat{number}")
+
+    async with running(api, prepare=prepare) as world:
+        families = [family.name for family in FleetCollector(world.controller.cache, world.clock, lambda: True, detailed=2).collect()]
+        assert families == ["modelwarden_deployments", "modelwarden_conditions"]
+
+
+async def test_a_follower_shows_nothing() -> None:
+    """Two replicas do not count a deployment twice."""
+    controller = Controller(FakeCluster(), settings(elect=True), VirtualClock())  # type: ignore[arg-type]
+    await settle()
+    assert list(controller.fleet.collect()) == []
