@@ -229,7 +229,7 @@ CONDITIONS: Final[tuple[ConditionType, ...]] = (
             "False",
             "PublisherDisabled",
             "A producing role is not configured to publish.",
-            "Use llm-d-router with vLLM where KV-event routing is wanted.",
+            "Use llm-d-router with vLLM where KV-event routing is wanted, and let the Pods be rendered anew.",
             "user",
         ),
     ),

@@ -1,14 +1,14 @@
 """`mdctl explain`: say why each part of a status is as it is."""
 
 import asyncio
-import importlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 import msgspec
 
+from app.verbs.dump import short_name
 from app.verbs.status import load
 from controller.dump import DumpError, snapshots
 from controller.snapshot import Snapshot, StatusSettings
@@ -56,7 +56,7 @@ def command(
 
     NAME is md/NAME or NAME.
     """
-    wanted = name.rpartition("/")[2] if name else None
+    wanted = short_name(name)
     if filename is not None:
         found = load(filename, now, StatusSettings(), datetime.now(UTC))
     elif wanted:
@@ -81,11 +81,13 @@ def matches(snapshot: Snapshot, name: str | None, namespace: str | None) -> bool
 
 def captured(name: str, namespace: str | None, now: str | None, kubeconfig: str | None, context: str | None) -> list[Snapshot]:
     """The snapshot of a deployment in a cluster, by way of the same capture that `mdctl dump` prints."""
+    from app.verbs.dump import capture
+    from kube.errors import KubeError
+
     try:
-        capture = importlib.import_module("app.verbs.dump").capture
-    except (ImportError, AttributeError) as error:
-        raise click.ClickException("reading a cluster needs `mdctl dump`, which this build lacks; give a dump with -f") from error
-    objects: Sequence[dict[str, Any]] = asyncio.run(capture(name, namespace=namespace, kubeconfig=kubeconfig, context=context))
+        objects = asyncio.run(capture(name, namespace=namespace, kubeconfig=kubeconfig, context=context))
+    except KubeError as error:
+        raise click.ClickException(str(error)) from error
     try:
         return snapshots(objects, now, fallback=datetime.now(UTC))
     except DumpError as error:
@@ -112,6 +114,8 @@ def as_text(assessment: Assessment, *, everything: bool = False) -> str:
     lines = [f"{metadata.namespace}/{metadata.name}  {status.phase}  {status.role_summary}"]
     if status.endpoint:
         lines[0] += f"  {status.endpoint}"
+    if assessment.ground.snapshot.observations is None:
+        lines.append("(the dump holds no observations: what the controller asks engines and routers itself reads as unknown here)")
     for part in explain(assessment):
         lines += _part(part, full=everything or not part.settled)
     return "\n".join(lines)

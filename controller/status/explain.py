@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from api import reasons
-from api.status import Condition, Group, RoleStatus
+from api.status import Condition, Endpoints, Group, RoleStatus
 from controller.status.evidence import Evidence, departure, evidence_of, ready
 from controller.status.judge import Assessment
 from controller.status.replicas import Ready, readiness
@@ -52,6 +52,16 @@ _STATES: Final = {
     "Retiring": ("A retirement operation holds the replica.", "Let it end; see status.retirement.", "operator"),
     "Replacing": ("The rollout is replacing the replica.", "Nothing; the successor qualifies anew.", "operator"),
     "Unknown": ("A criterion cannot be evaluated, which is no evidence of a fault.", "Wait for the observation.", "wait"),
+}
+_SERVING: Final = {
+    "Confirmed": ("Complete, fresh, identity-bound Router views agree.", "Nothing to do.", "nobody"),
+    "NotConverged": (
+        "Complete Router views disagree about an endpoint.",
+        "Wait for the Routers to converge, or read their logs.",
+        "platform",
+    ),
+    "Unknown": ("A required Router view is missing, stale or indeterminate.", "Bring every router Pod's observer back.", "platform"),
+    "NotConfigured": ("No router is declared, so no Router's answer can be missing.", "Nothing to do.", "nobody"),
 }
 _STEPS: Final = {
     "Admitted": ("The removal is reserved; the eligibility label has to go first.", "Wait for the label to go.", "operator"),
@@ -142,6 +152,7 @@ def _retirement(assessment: Assessment) -> Iterator[Explanation]:
 def _role(assessment: Assessment, role: RoleStatus) -> Iterator[Explanation]:
     name = f"roles[{role.name}]"
     yield _gates(assessment, role.name)
+    yield _endpoints(assessment, role)
     for group in role.groups:
         meaning, change, actor = _STATES[group.state]
         yield Explanation(
@@ -155,6 +166,31 @@ def _role(assessment: Assessment, role: RoleStatus) -> Iterator[Explanation]:
             actor,
             group.state == "Eligible",
         )
+
+
+def _endpoints(assessment: Assessment, role: RoleStatus) -> Explanation:
+    """What was qualified beside what Routers select: two numbers that never stand for one another."""
+    found, snapshot = role.endpoints or Endpoints(), assessment.ground.snapshot
+    meaning, change, actor = _SERVING[found.serving.state]
+    eligible = "null" if found.eligible is None else str(found.eligible)
+    served = f" {found.serving.value}" if found.serving.value is not None else ""
+    views = snapshot.observations.router_views if snapshot.observations else ()
+    read = (
+        *(Evidence(f"router Pod {pod.metadata.name}", "status.phase", pod.status.phase) for pod in snapshot.router_pods),
+        *(
+            Evidence(
+                f"view of router Pod UID {v.router_pod_uid}", "received", f"{v.received_at}{f' with error: {v.error}' if v.error else ''}"
+            )
+            for v in views
+        ),
+        *(Evidence(f"replica {s.replica.where}", "eligible", str(s.eligible).lower()) for s in assessment.standings[role.name]),
+    )
+    verdict = f"eligible {eligible}, serving {found.serving.state}{served}"
+    settled = found.eligible is not None and found.serving.state in {"Confirmed", "NotConfigured"}
+    cause = assessment.ground.selection.cause
+    return Explanation(
+        f"roles[{role.name}].endpoints", verdict, cause, 'seed "Endpoint eligibility"', meaning, read, change, actor, settled
+    )
 
 
 def _members(group: Group) -> Iterator[Evidence]:

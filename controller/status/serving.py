@@ -66,14 +66,20 @@ def selection_of(snapshot: Snapshot, fleet: Fleet) -> Selection:
     if not counted or not owed:
         return Selection("Unknown", NO_VIEW)
     bindable = {pod.metadata.uid: _ports(pod) for pod in fleet.live if _bindable(pod)}
-    if any(view.error or view.router_pod_uid not in known or not _binds(view, bindable) for view in counted):
+    if any(view.error or not view.boot_generation or not _binds(view, bindable) for view in counted):
         return Selection("Unknown", NO_VIEW)
-    if not owed <= {view.router_pod_uid for view in counted}:
+    nameless = [view for view in counted if not view.router_pod_uid]
+    fresh = all(_fresh(view, snapshot.now) for view in counted)
+    if nameless:
+        # Nobody knows whose these are: two boots among them disagree, and without that they prove nothing.
+        torn = fresh and len({view.boot_generation for view in nameless}) > 1
+        return Selection("NotConverged", DISAGREE, _selected(counted)) if torn else Selection("Unknown", NO_VIEW)
+    named = {view.router_pod_uid for view in counted}
+    if not owed <= named <= known:
         return Selection("Unknown", NO_VIEW)
-    if not all(_fresh(view, snapshot.now) for view in counted):
+    if not fresh:
         return Selection("Unknown", STALE)
-    selected = frozenset((worker.pod_uid, worker.port) for view in counted for worker in view.workers if worker.in_selection)
-    return Selection("NotConverged", DISAGREE, selected) if _disagree(counted) else Selection("Confirmed", "", selected)
+    return Selection("NotConverged", DISAGREE, _selected(counted)) if _disagree(counted) else Selection("Confirmed", "", _selected(counted))
 
 
 def serving_of(selection: Selection, members: Iterable[str]) -> Serving:
@@ -93,6 +99,10 @@ def router_pods(deployment: ModelDeployment, pods: Iterable[Pod]) -> tuple[Pod, 
     wanted = {keys.NAME: keys.NAME_VALUE, keys.INSTANCE: metadata.name, keys.ROUTER: router.name}
     prefix = f"{metadata.name}-router-"
     return tuple(pod for pod in pods if wanted.items() <= pod.metadata.labels.items() and _of_replica_set(pod, prefix))
+
+
+def _selected(views: Iterable[RouterView]) -> frozenset[tuple[str, int]]:
+    return frozenset((worker.pod_uid, worker.port) for view in views for worker in view.workers if worker.in_selection)
 
 
 def _of_replica_set(pod: Pod, prefix: str) -> bool:

@@ -56,6 +56,18 @@ SERVING: dict[str, tuple[Callable[[], Scene], str, int | None]] = {
         "Unknown",
         None,
     ),
+    "a view without an identity proves nothing": (lambda: served(lambda s: s.view("a", router="")), "Unknown", None),
+    "views without an identity and of two boots": (
+        lambda: served(lambda s: s.view("a", router=""), lambda s: s.view("a", router="", generation=2)),
+        "NotConverged",
+        None,
+    ),
+    "such views, stale": (
+        lambda: served(lambda s: s.view("a", router=""), lambda s: s.view("a", router="", generation=2, age=60)),
+        "Unknown",
+        None,
+    ),
+    "a router that does not name its boot": (lambda: served(lambda s: s.view("a", generation=0)), "Unknown", None),
     "a departing router owes nothing": (
         lambda: served(lambda s: s.view("a"), lambda s: s.router_pod("leaving", departing=True)),
         "Confirmed",
