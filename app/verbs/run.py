@@ -70,7 +70,7 @@ def command(*, effective: Effective, name: str, once: bool, speed: float, port: 
             "namespace": "modelwarden-system",
             "kubeconfig": None,
             "watch_namespace": None,
-            # A scenario's Pods have made-up addresses, which may belong to somebody on the network of this machine: nobody is dialled unasked.
+            # The Pods of a scenario have made-up addresses, which may be somebody's on this network: nobody is dialled unasked.
             "observers_enabled": effective.settings.observers_enabled and "observers.enabled" in effective.origins,
         }
     )
