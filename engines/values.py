@@ -7,6 +7,7 @@ value of any other type is stored as its text, because a wrong refusal costs mor
 import json
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Final
 
 Stored = str | int | float | bool | tuple["str | int | float | None", ...] | None
@@ -58,6 +59,22 @@ def to_count(text: str) -> int:
     return to_int(number) * _BINARY[suffix]
 
 
+_SI_SIZED = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)")
+_SI: Final = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def to_si_count(text: str) -> int:
+    """SGLang's form: 1k = 1000, 1Ki = 1024, decimals only before a unit of ten. Raises RefusedError."""
+    text = text.strip()
+    match = _SI_SIZED.fullmatch(text)
+    if match is None:
+        return to_int(text)
+    number, suffix = match.groups()
+    if suffix in _SI:
+        return int(Decimal(number) * _SI[suffix])
+    return to_int(number) * _BINARY[suffix[0]]
+
+
 def _count_or_auto(text: str) -> int:
     return -1 if text.strip() == "-1" or text.strip().lower() == "auto" else to_count(text)
 
@@ -93,6 +110,7 @@ CONVERTERS: Final[Mapping[str, Callable[[str], Stored]]] = {
     "json": _json,
     "count": to_count,
     "count-or-auto": _count_or_auto,
+    "si-count": to_si_count,
     "other": _text,
     "optional": _optional(_text),
     "optional int": _optional(to_int),

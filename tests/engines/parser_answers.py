@@ -14,7 +14,7 @@ from api.objects import EnvVar
 from engines import sglang, vllm
 from engines.facade import RoleReading, read_argv
 from engines.parallelism import DEGREES, INT32, MODES
-from engines.table import VLLM, engine_name
+from engines.table import RENAMED, VLLM, engine_name
 
 REFUSED = {"ambiguous", "missing_value", "unwanted_value"}
 VARIABLES = ("VLLM_DP_SIZE", "VLLM_DP_RANK", "VLLM_DP_RANK_LOCAL", "VLLM_DP_MASTER_PORT")
@@ -75,7 +75,8 @@ def demanded(case: Case, reading: RoleReading) -> Mapping[str, Any] | None:
     stored = answer.get("declared")
     if stored is None:
         raise Open("no answer")
-    return _facts(engine, stored, case.env)
+    renamed = RENAMED[engine]
+    return _facts(engine, {renamed.get(dest, dest): value for dest, value in stored.items()}, case.env)
 
 
 def _facts(engine: str, stored: Mapping[str, Any], env: Mapping[str, str]) -> Mapping[str, Any] | None:
