@@ -228,8 +228,8 @@ def _volumes() -> b.Schema:
                     **b.rules(b.rule("!self.matches('(^|/)[.][.](/|$)')", "a path inside the volume may not step out of it with '..'")),
                 ),
                 "readOnly": b.boolean("Whether the mount is read-only."),
-                "configMap": _projected("A ConfigMap of the same namespace.", "name", "Name of the ConfigMap."),
-                "secret": _projected("A Secret of the same namespace.", "secretName", "Name of the Secret."),
+                "configMap": _projected("A ConfigMap of the same namespace.", "ConfigMap"),
+                "secret": _projected("A Secret of the same namespace.", "Secret"),
                 "hostPath": b.obj(
                     "A path of the node. Refused unless the operator's settings allow it.",
                     {
@@ -259,10 +259,10 @@ def _volumes() -> b.Schema:
     )
 
 
-def _projected(description: str, name: str, meaning: str) -> b.Schema:
+def _projected(description: str, what: str) -> b.Schema:
     mode = "Permission bits of the files, in decimal."
     properties: dict[str, Any] = {
-        name: b.text(meaning, low=1, high=253),
+        "name": b.text(f"Name of the {what}.", low=1, high=253),
         "optional": b.boolean("Whether it may be missing."),
         "defaultMode": b.integer(mode, low=0, high=511),
         "items": b.atomic(
@@ -279,7 +279,7 @@ def _projected(description: str, name: str, meaning: str) -> b.Schema:
             high=256,
         ),
     }
-    return b.obj(description, properties, required=(name,))
+    return b.obj(description, properties, required=("name",))
 
 
 def _elastic() -> b.Schema:

@@ -94,7 +94,7 @@ ADMITTED: dict[str, DeploymentBuilder | ScalerBuilder] = {
     "a Service name of 63 characters": server("a" * 56),
     "a variable that only SGLang owns, on vLLM": server(env=[{"name": "MOONCAKE_TENANT_ID"}]),
     "an elastic role": server(elasticEp={"width": 2}, resources={"interface": "0", "accelerator": 1}),
-    "a sub-path with dots in a name": server(additionalVolumes=[{"mountPath": "/d", "secret": {"secretName": "s"}, "subPath": "a..b"}]),
+    "a sub-path with dots in a name": server(additionalVolumes=[{"mountPath": "/d", "secret": {"name": "s"}, "subPath": "a..b"}]),
     "the same port under two protocols": server(ports=[{"port": 80}, {"port": 80, "protocol": "UDP"}]),
     "a tolerance in thousandths": scaler().proportional(tolerance="250m"),
     "a tolerance of one as a number": scaler().proportional(tolerance=1),
@@ -186,3 +186,13 @@ def test_a_scaler_is_filled_with_its_defaults() -> None:
 def test_a_replica_count_of_the_routers_is_not_defaulted() -> None:
     """Absent means one, and stays absent on purpose."""
     assert admit(server().router().build())[0]["spec"]["router"] == {"name": "llm-d-router"}
+
+
+def test_the_owned_variables_are_those_of_the_webhook() -> None:
+    """Two lists of one fact: the definition's and the webhook's."""
+    from api.crd.deployment import OWNED_ENV
+    from api.crd.roles import REPLICA_ENV
+    from webhooks.validation.owned import REPLICA_VARIABLES, VARIABLES
+
+    assert {engine: set(names) for engine, names in OWNED_ENV.items()} == VARIABLES
+    assert set(REPLICA_ENV) == REPLICA_VARIABLES
