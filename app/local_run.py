@@ -80,12 +80,21 @@ class LocalRun:
         self._scenario_clock: Clock = ScaledClock(plan.speed)
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Until `stop` (exit code 0), or, once only, until the statuses are final (0) or did not become so (1)."""
+        """Until `stop` (exit code 0), or, once only, until the statuses are final (0) or did not become so (1).
+
+        What went well leaves nothing behind, unless asked to; what did not leaves its log.
+        """
+        code = await self._run(stop)
+        if code == 0 and not self._plan.keep_state:
+            shutil.rmtree(self._plan.state_dir, ignore_errors=True)
+        elif code == 1:
+            print(f"the log is {self._plan.state_dir / 'service.log'}", file=sys.stderr)
+        return code
+
+    async def _run(self, stop: asyncio.Event) -> int:
         plan = self._plan
         cluster = EmbeddedCluster(state_dir=plan.state_dir, port=plan.port, kueue=self._settings.kueue == "required")
         async with AsyncExitStack() as stack:
-            if not plan.keep_state:
-                stack.callback(shutil.rmtree, plan.state_dir, ignore_errors=True)
             await cluster.start()
             stack.push_async_callback(cluster.stop)
             client = await stack.enter_async_context(await connect(str(cluster.kubeconfig)))
