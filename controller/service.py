@@ -71,7 +71,7 @@ class Controller:
             acting=RetirementActs(client) if settings.status.act == "retire" else None,
             proving=MembershipReader(client),
         )
-        self.observers = ObserverService(self.cache, self.board, settings.observers, clock, on_news=self.queue.add)
+        self.observers = ObserverService(client, self.cache, self.board, settings.observers, clock, on_news=self.queue.add)
         self.fleet = FleetCollector(self.cache, clock, self.leading)
         metrics.MAX_CONCURRENT.labels(metrics.CONTROLLER).set(settings.workers)
 

@@ -21,6 +21,7 @@ from controller import metrics
 from controller.cache import Cache, Key
 from controller.kinds import CachedDeployment
 from controller.observers.board import Board
+from controller.observers.chain import RouterChain
 from controller.observers.engine import cache_operations, drain_read, refused
 from controller.observers.forward import REPLICA_SECONDS, forward
 from controller.observers.net import Dialer, ObservationError
@@ -30,6 +31,7 @@ from controller.snapshot import CacheOperations, Drain, DrainRead, Forward, Rout
 from controller.status.eligibility import VERIFIED_VERSIONS
 from controller.status.serving import FRESH
 from controller.waiting import within
+from kube.client import Client
 
 ROUND: Final = 1.0
 KEPT_READS: Final = 2
@@ -43,6 +45,7 @@ class ObserverService:
 
     def __init__(
         self,
+        client: Client,
         cache: Cache,
         board: Board,
         settings: ObserverSettings,
@@ -51,6 +54,7 @@ class ObserverService:
         on_news: Callable[[Key], None],
         dialer: Dialer | None = None,
     ) -> None:
+        self._chain = RouterChain(client)
         self._cache = cache
         self._board = board
         self._settings = settings
@@ -60,6 +64,7 @@ class ObserverService:
         self._due: dict[tuple[Key, str], float] = {}
         self._busy: set[tuple[Key, str]] = set()
         self._restarts: dict[str, int] = {}
+        self._needs: dict[Key, tuple[str, tuple[tuple[str, float], ...]]] = {}
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -75,25 +80,33 @@ class ObserverService:
                 await self._clock.sleep(ROUND)
 
     def _wanted(self) -> Iterable[tuple[Key, str, float]]:
-        """What each deployment needs to have observed."""
-        settings = self._settings
-        present = self._cache.deployments()
-        for key in present:
+        """What each deployment needs to have observed, thought over once a version of it."""
+        fresh: dict[Key, tuple[str, tuple[tuple[str, float], ...]]] = {}
+        for key in self._cache.deployments():
             cached = self._cache.deployment(key)
-            if cached is None or cached.metadata.deleting:
+            if cached is None:
                 continue
-            spec = cached.deployment.spec
-            if spec.router is not None:
-                yield key, "router", settings.router_period
-            if spec.kv_cache is not None:
-                yield key, "cache", settings.cache_period
-            if any(role.size > 1 for role in spec.roles) and spec.engine.version in VERIFIED_VERSIONS.get(spec.engine.name, ()):
-                yield key, "forward", settings.forward_period
-            if draining(cached):
-                yield key, "drain", settings.drain_period
-        if len(self._due) > 4 * len(present) + 64:
-            known = set(present)
-            self._due = {slot: due for slot, due in self._due.items() if slot[0] in known}
+            version = cached.metadata.resource_version
+            known = self._needs.get(key)
+            fresh[key] = known if known is not None and known[0] == version else (version, tuple(self._needed(cached)))
+            for what, period in fresh[key][1]:
+                yield key, what, period
+        self._needs = fresh
+        if len(self._due) > 4 * len(fresh) + 64:
+            self._due = {slot: due for slot, due in self._due.items() if slot[0] in fresh}
+
+    def _needed(self, cached: CachedDeployment) -> Iterable[tuple[str, float]]:
+        settings, spec = self._settings, cached.deployment.spec
+        if cached.metadata.deleting:
+            return
+        if spec.router is not None:
+            yield "router", settings.router_period
+        if spec.kv_cache is not None:
+            yield "cache", settings.cache_period
+        if any(role.size > 1 for role in spec.roles) and spec.engine.version in VERIFIED_VERSIONS.get(spec.engine.name, ()):
+            yield "forward", settings.forward_period
+        if draining(cached):
+            yield "drain", settings.drain_period
 
     def _start(self, group: asyncio.TaskGroup, dialer: Dialer, key: Key, what: str, period: float) -> None:
         slot = (key, what)
@@ -129,7 +142,7 @@ class ObserverService:
             views = await within(
                 self._clock,
                 COLLECTION_SECONDS,
-                _all(router_view(dialer, spec.name, pod, members, self._clock) for pod in routers),
+                _all(self._router(dialer, key, spec.name, pod, members) for pod in routers),
             )
         except TimeoutError:
             views = [RouterView(router_pod_uid=pod.metadata.uid, error="the collection took too long") for pod in routers]
@@ -149,6 +162,15 @@ class ObserverService:
 
     def _grew_stale(self, view: RouterView) -> bool:
         return view.received_at is not None and self._clock.now() - parse_time(view.received_at) > FRESH
+
+    async def _router(self, dialer: Dialer, key: Key, name: str, pod: Pod, members: dict[str, Pod]) -> RouterView:
+        """One router Pod's view; a Pod that is not proved to be the router's is not asked, and its view is an error."""
+        own = next((router for router in self._cache.routers(key) if router.metadata.name == f"{key.name}-router"), None)
+        try:
+            await self._chain.verify(key, pod, own)
+        except ObservationError as error:
+            return RouterView(router_pod_uid=pod.metadata.uid, received_at=format_time(self._clock.now()), error=str(error))
+        return await router_view(dialer, name, pod, members, self._clock)
 
     async def _operations(self, dialer: Dialer, key: Key, cached: CachedDeployment) -> bool:
         engine, uid = cached.deployment.spec.engine.name, cached.metadata.uid

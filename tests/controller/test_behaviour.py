@@ -17,7 +17,7 @@ import test_acting
 import test_runtime
 from cluster import FakeCluster
 from test_runtime import World, running, settings
-from things import deployment, pod, router_pod, workload
+from things import deployment, pod, router, router_pod, workload
 
 from controller.settings import ObserverSettings
 from controller.status.groups import generation_of
@@ -79,6 +79,8 @@ async def routed(answer: Any) -> AsyncIterator[World]:
         member = api.put(pod(made, "chat-0").ready().at("10.0.0.1").json)
         api.put(workload(member))
         api.put(router_pod(made, router="llm-d-router").json)
+        for part in router(made):
+            api.put(part)
 
     observing = replace(settings(), observers=ObserverSettings())
     with respx.mock(assert_all_called=False) as wire:

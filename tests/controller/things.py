@@ -108,3 +108,12 @@ def router_pod(owner: Object, name: str = "chat-router-abc-1", router: str = "vl
     thing.json["spec"] = {"containers": []}
     thing.json["status"] = {"phase": "Running", "podIP": "10.0.0.9", "conditions": [{"type": "Ready", "status": "True"}]}
     return thing
+
+
+def router(owner: Object) -> list[Object]:
+    """The managed router's Deployment and the ReplicaSet of `router_pod`."""
+    above = Thing("apps/v1", "Deployment", f"{owner['metadata']['name']}-router").owned_by(owner)
+    above.json["status"] = {"readyReplicas": 1}
+    below = Thing("apps/v1", "ReplicaSet", f"{owner['metadata']['name']}-router-abc").owned_by(above.json)
+    below.json["metadata"]["uid"] = "uid-rs"
+    return [above.json, below.json]

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 import httpx
 import msgspec
 import respx
+from cluster import FakeCluster
 from test_cache import Fed
 from test_readings import gauges, operations, view
-from things import deployment, pod, router_pod
+from things import deployment, pod, router, router_pod
 from virtual import VirtualClock, settle
 
 from controller.cache import Key
@@ -18,6 +19,7 @@ from controller.kinds import KindName
 from controller.observers.board import Board
 from controller.observers.service import ObserverService
 from controller.settings import ObserverSettings
+from kube.errors import ServerError
 
 CHAT = Key("team", "chat")
 
@@ -33,7 +35,15 @@ class Watched:
         self.made = deployment(**spec)  # type: ignore[arg-type]
         self.fed.put(KindName.DEPLOYMENT, self.made)
         self.fed.put(KindName.POD, pod(self.made, "chat-0").ready().at("10.0.0.1").json)
-        self.service = ObserverService(self.fed.cache, self.board, ObserverSettings(), self.clock, on_news=self.news.append)
+        self.api = FakeCluster()
+        self.service = ObserverService(self.api, self.fed.cache, self.board, ObserverSettings(), self.clock, on_news=self.news.append)
+
+    def route(self) -> None:
+        """A managed router with one Pod."""
+        above, below = router(self.made)
+        self.fed.put(KindName.POD, router_pod(self.made).json)
+        self.fed.put(KindName.ROUTER, above)
+        self.api.put(below)
 
     def facts(self) -> object:
         return self.board.read(CHAT, "uid-chat")
@@ -62,7 +72,7 @@ async def test_a_plain_deployment_is_not_asked() -> None:
 async def test_views_are_collected_and_only_differences_are_news() -> None:
     """Every ten seconds; the same view twice asks for one pass."""
     watched = Watched(router={"name": "vllm-router"})
-    watched.fed.put(KindName.POD, router_pod(watched.made).json)
+    watched.route()
     async with observing(watched) as wire:
         route = wire.get("http://10.0.0.9:8081/observer/endpoints").respond(200, json=view())
         await watched.clock.advance(65)
@@ -80,7 +90,7 @@ async def test_views_are_collected_and_only_differences_are_news() -> None:
 async def test_a_view_that_comes_again_after_it_grew_stale_is_news() -> None:
     """A pass in between wrote that the routers cannot be told; only another pass takes that back."""
     watched = Watched(router={"name": "vllm-router"})
-    watched.fed.put(KindName.POD, router_pod(watched.made).json)
+    watched.route()
     async with observing(watched) as wire:
         asked = 0
 
@@ -100,7 +110,7 @@ async def test_a_view_that_comes_again_after_it_grew_stale_is_news() -> None:
 async def test_members_that_change_during_the_collection_spoil_it() -> None:
     """A view taken over a changing membership says nothing."""
     watched = Watched(router={"name": "vllm-router"})
-    watched.fed.put(KindName.POD, router_pod(watched.made).json)
+    watched.route()
     async with observing(watched) as wire:
 
         async def change(_: httpx.Request) -> httpx.Response:
@@ -113,6 +123,47 @@ async def test_members_that_change_during_the_collection_spoil_it() -> None:
         assert facts is not None
         assert "changed during the collection" in str(facts.router_views[0].error)
         await watched.clock.advance(3)  # asked again at once, not after the period
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert facts.router_views[0].error is None
+
+
+async def test_a_router_is_proved_once_and_then_asked() -> None:
+    """The chain of owners is read past the cache once in a Pod's life."""
+    watched = Watched(router={"name": "vllm-router"})
+    watched.route()
+    async with observing(watched) as wire:
+        wire.get("http://10.0.0.9:8081/observer/endpoints").respond(200, json=view())
+        await watched.clock.advance(65)
+        assert [request.kind for request in watched.api.requests] == ["ReplicaSet"]
+
+
+async def test_a_pod_that_only_looks_like_the_router_is_not_asked() -> None:
+    """Labels and a borrowed owner name are no proof: the view is an error, and nothing is sent."""
+    watched = Watched(router={"name": "vllm-router"})
+    watched.route()
+    watched.api.touch("ReplicaSet", "chat-router-abc", lambda item: item["metadata"].update(uid="uid-of-another"))
+    async with observing(watched) as wire:
+        await watched.clock.advance(30)
+        assert wire.calls.call_count == 0
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert "no Pod of the managed router" in str(facts.router_views[0].error)
+
+
+async def test_a_chain_that_cannot_be_read_is_asked_for_again() -> None:
+    """A failed read is neither proof nor disproof."""
+    watched = Watched(router={"name": "vllm-router"})
+    watched.route()
+    failures = [ServerError(500, "x", "x")]
+    watched.api.fail = lambda _: failures.pop() if failures else None
+    async with observing(watched) as wire:
+        wire.get("http://10.0.0.9:8081/observer/endpoints").respond(200, json=view())
+        await watched.clock.advance(1)
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert "cannot be read" in str(facts.router_views[0].error)
+        await watched.clock.advance(11)
         facts = watched.board.read(CHAT, "uid-chat")
         assert facts is not None
         assert facts.router_views[0].error is None
@@ -209,7 +260,7 @@ def test_the_observations_are_in_a_fixed_order() -> None:
 async def test_the_service_ends_its_requests_when_it_ends() -> None:
     """A follower's hands are off: nothing is in flight after the term."""
     watched = Watched(router={"name": "vllm-router"})
-    watched.fed.put(KindName.POD, router_pod(watched.made).json)
+    watched.route()
     entered = asyncio.Event()
 
     async def hang(_: httpx.Request) -> httpx.Response:
