@@ -9,6 +9,7 @@ import os
 import socket
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
+from functools import cache
 from typing import Protocol
 
 import structlog
@@ -152,7 +153,7 @@ def assemble(
     return Service(
         settings,
         clock,
-        reviews=ReviewServer(KubeLookup(client), settings.admission(), AdmissionMetrics()),
+        reviews=ReviewServer(KubeLookup(client), settings.admission(), admission_metrics()),
         keeper=CertKeeper(
             ServingContext(),
             store or _store(settings, client, clock),
@@ -164,6 +165,12 @@ def assemble(
         rows=lambda: rows(controller.cache),
         idle=lambda: controller.queue.idle,
     )
+
+
+@cache
+def admission_metrics() -> AdmissionMetrics:
+    """One process, one set of collectors, however many services are assembled in it."""
+    return AdmissionMetrics()
 
 
 def identity() -> str:
