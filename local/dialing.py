@@ -92,7 +92,7 @@ class Dialer:
                         raw += await answer.content.readany()
                 if answer.status != 200:
                     raise WebhookCallError(
-                        f"the server responded with the status code {answer.status}: {raw[:200].decode(errors='replace').strip()}"
+                        f"the server responded with the status code {answer.status}: {raw[:500].decode(errors='replace').strip()}"
                     )
         except TimeoutError as fault:
             raise WebhookCallError(f'failed to call webhook: Post "{full}": context deadline exceeded') from fault

@@ -142,7 +142,9 @@ class RealServer:
         )
         admin = self.authority.user("test-admin", ("system:masters",))
         trust = ssl.create_default_context(cadata=self.authority.pem.decode())
-        trust.load_cert_chain(write_private(self._state / "admin.crt", admin.certificate), write_private(self._state / "admin.key", admin.key))
+        trust.load_cert_chain(
+            write_private(self._state / "admin.crt", admin.certificate), write_private(self._state / "admin.key", admin.key)
+        )
         self._wait("kube-apiserver", program, f"{self.url}/readyz", verify=trust, trust_env=False)
 
     def _start_controllers(self) -> None:
