@@ -188,7 +188,7 @@ def read_argv(
     if replaced:
         return RoleReading(reading, UNMANAGED, where, encryption, gates, (), last)
     parallelism = _parallelism(name, last, faults, size, rewritten.config, tokens)
-    found = judge_line(reading, last, consumed, parallelism, rewritten.findings, watched)
+    found = judge_line(reading, last, consumed, parallelism, rewritten.findings, watched, bool(unresolved))
     return RoleReading(reading, parallelism, where, encryption, gates, found, last)
 
 

@@ -27,6 +27,7 @@ def judge_line(  # noqa: PLR0917 - everything that was read
     parallelism: Parallelism,
     rewriting: Sequence[Finding],
     watched: frozenset[str],
+    unresolved: bool,
 ) -> tuple[Finding, ...]:
     """Every finding of one line, by position, bounded in number."""
     found: list[Finding] = []
@@ -46,8 +47,11 @@ def judge_line(  # noqa: PLR0917 - everything that was read
         found += _repeats(consumed.occurrences, last)
     if reading.version and reading.choice != "exact":
         found.append(_other_table(reading))
+    table = load(reading.engine, reading.table)
+    if table.deprecated or unresolved:
+        found += _uses(consumed.occurrences, table.deprecated)
     if last and not reading.faults:
-        facts = Facts(last, load(reading.engine, reading.table).release)
+        facts = Facts(last, table.release)
         if reading.engine == VLLM:
             launch_vllm.judge(facts, parallelism)
         else:
@@ -106,6 +110,19 @@ def _config(reading: "Reading", last: Mapping[str, Occurrence]) -> list[Finding]
                 "EA007", f"{show(inline.spelling)} is accepted but the file is not read: write --config and the file apart", inline.position
             )
         )
+    return found
+
+
+def _uses(occurrences: Sequence[Occurrence], deprecated: frozenset[str]) -> list[Finding]:
+    found: list[Finding] = []
+    for use in occurrences:
+        if use.unresolved:
+            names = ", ".join(f"$({show(name)})" for name in use.unresolved[:4])
+            found.append(finding("EA011", f"{show(use.spelling)}: {names} is not in the role's own environment", use.position))
+        if use.registered in deprecated:
+            found.append(finding("EA013", f"{use.registered} is deprecated: the engine warns and may drop it", use.position))
+        if len(found) >= MOST:
+            break
     return found
 
 

@@ -105,12 +105,13 @@ class _File(msgspec.Struct, frozen=True):
 class Table:
     """The options of one release, indexed for a parser. Immutable after construction."""
 
-    __slots__ = ("_long", "by_dest", "engine", "options", "release", "short", "spellings", "version")
+    __slots__ = ("_long", "by_dest", "deprecated", "engine", "options", "release", "short", "spellings", "version")
 
     def __init__(self, engine: str, version: str, options: tuple[Option, ...]) -> None:
         self.engine = engine
         self.version = version
         self.options = options
+        self.deprecated = frozenset(spelling for option in options if option.deprecated for spelling in option.spellings)
         spellings: dict[str, Option] = {}
         for option in options:
             for spelling in option.spellings:
@@ -125,14 +126,10 @@ class Table:
             by_dest.setdefault(option.dest, option)
         self.by_dest: Mapping[str, Option] = MappingProxyType(by_dest)
 
-    def begun_by(self, prefix: str, limit: int = 12) -> list[str]:
+    def begun_by(self, prefix: str, limit: int = 7) -> list[str]:
         """The two-dash spellings that begin with `prefix`, at most `limit` of them (two are enough to call it ambiguous)."""
         at = bisect_left(self._long, prefix)
-        found: list[str] = []
-        while at < len(self._long) and len(found) < limit and self._long[at].startswith(prefix):
-            found.append(self._long[at])
-            at += 1
-        return found
+        return [spelling for spelling in self._long[at : at + limit] if spelling.startswith(prefix)]
 
     def __iter__(self) -> Iterator[Option]:
         return iter(self.options)

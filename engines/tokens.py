@@ -190,7 +190,8 @@ class _Reader:
     def name(self, match: Match, token: str, position: int) -> tuple[Option, str] | None:
         """What a token that is no exact spelling names; None when it is dealt with already."""
         if match.fault is not None:
-            self.faults.append(msgspec.structs.replace(match.fault, position=position))
+            fault = match.fault
+            self.faults.append(Fault(fault.kind, fault.message, position, fault.spelling))
         elif match.option is None:
             self.strays.append(Stray(token, position, "unknown"))
         elif match.explicit is not None:
@@ -239,6 +240,7 @@ def consume(table: Table, line: Line) -> Consumed:
     find = table.spellings.get
     marks: list[Option | Match | None] = []
     mark = marks.append
+    known: dict[str, Match | None] = {}
     end = len(tokens)
     for index, token in enumerate(tokens):
         if token[:1] != "-":
@@ -249,7 +251,9 @@ def consume(table: Table, line: Line) -> Consumed:
             end = index
             break
         else:
-            mark(classify(table, token))
+            if token not in known:
+                known[token] = classify(table, token)
+            mark(known[token])
     reader = _Reader(table, line)
     _consume(reader, marks, end)
     for index in range(end, len(tokens)):
