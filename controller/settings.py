@@ -20,6 +20,7 @@ class ObserverSettings:
     cache_period: float = 30.0
     forward_period: float = 30.0
     drain_period: float = 2.0
+    elastic_period: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from controller.cache import Cache, Key
 from controller.kinds import CachedDeployment
 from controller.observers.board import Board
 from controller.observers.chain import RouterChain
+from controller.observers.elastic import elastic_observation
 from controller.observers.engine import cache_operations, drain_read, refused
 from controller.observers.forward import REPLICA_SECONDS, forward
 from controller.observers.net import Dialer, ObservationError
@@ -54,6 +55,7 @@ class ObserverService:
         on_news: Callable[[Key], None],
         dialer: Dialer | None = None,
     ) -> None:
+        self._client = client
         self._chain = RouterChain(client)
         self._cache = cache
         self._board = board
@@ -105,6 +107,8 @@ class ObserverService:
             yield "cache", settings.cache_period
         if any(role.size > 1 for role in spec.roles) and spec.engine.version in VERIFIED_VERSIONS.get(spec.engine.name, ()):
             yield "forward", settings.forward_period
+        if any(role.elastic_ep is not None for role in spec.roles):
+            yield "elastic", settings.elastic_period
         if draining(cached):
             yield "drain", settings.drain_period
 
@@ -122,7 +126,13 @@ class ObserverService:
         try:
             cached = self._cache.deployment(key)
             if cached is not None:
-                collect = {"router": self._routers, "cache": self._operations, "forward": self._forward, "drain": self._drain}[what]
+                collect = {
+                    "router": self._routers,
+                    "cache": self._operations,
+                    "forward": self._forward,
+                    "drain": self._drain,
+                    "elastic": self._elastic,
+                }[what]
                 if await collect(dialer, key, cached):
                     self._on_news(key)
         finally:
@@ -234,6 +244,20 @@ class ObserverService:
             fresh[pod_uid] = Drain(pod_uid=pod_uid, reads=(*reads, reading)[-KEPT_READS:])
         self._board.amend(key, uid, drain=fresh)
         return True  # two idle reads in a row are news although they are alike
+
+    async def _elastic(self, _: Dialer, key: Key, cached: CachedDeployment) -> bool:
+        uid = cached.metadata.uid
+        facts = self._board.read(key, uid)
+        known = facts.elastic if facts else None
+        try:
+            fresh = await elastic_observation(self._client, key, uid)
+        except ObservationError as error:
+            metrics.OBSERVATIONS.labels("elastic", "error").inc()
+            log.debug("no elastic observation", namespace=key.namespace, name=key.name, error=str(error))
+            return False  # the condition is left as it stands
+        metrics.OBSERVATIONS.labels("elastic", "answer").inc()
+        self._board.amend(key, uid, elastic=fresh)
+        return fresh != known
 
     def _unreadable(self, engine: str, pod: Pod) -> DrainRead | None:
         """A reading that says why the member is not asked: its kind cannot be read, or its counters began anew during the drain."""

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 
 import httpx
 import msgspec
+import pytest
 import respx
 from cluster import FakeCluster
 from test_cache import Fed
 from test_readings import gauges, operations, view
-from things import deployment, pod, router, router_pod
+from things import Thing, deployment, pod, router, router_pod
 from virtual import VirtualClock, settle
 
 from controller.cache import Key
@@ -19,6 +20,7 @@ from controller.kinds import KindName
 from controller.observers.board import Board
 from controller.observers.service import ObserverService
 from controller.settings import ObserverSettings
+from controller.snapshot import ElasticObservation
 from kube.errors import ServerError
 
 CHAT = Key("team", "chat")
@@ -236,6 +238,37 @@ async def test_a_bound_member_is_not_asked_again() -> None:
         facts = watched.board.read(CHAT, "uid-chat")
         assert facts is not None
         assert facts.forward["uid-chat-0"].outcome == "Bound"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(None, ElasticObservation(record=False), id="a record that is not there"),
+        pytest.param(
+            '{"desired":{"known":true,"value":4},"effective":{"known":true,"value":4}}',
+            ElasticObservation(desired=4, observed=4, known=True, record=True),
+            id="a settled world",
+        ),
+        pytest.param(
+            '{"Desired":{"Known":true,"Value":4},"Effective":{"Known":false,"Value":0,"Reason":"no answer"},"admitted":{"known":true}}',
+            ElasticObservation(desired=4, known=False, proof="no answer", record=True),
+            id="the other spelling, and a width that cannot be named",
+        ),
+        pytest.param("{", None, id="a record that cannot be understood"),
+        pytest.param('{"desired":4}', None, id="a layer of another shape"),
+    ],
+)
+async def test_the_elastic_record(text: str | None, expected: ElasticObservation | None) -> None:
+    """What stands in the record is told; what cannot be read leaves everything as it was."""
+    watched = Watched(roles=[{"name": "server", "replicas": 1, "instanceType": "h100", "elasticEp": {"width": 4}}])
+    if text is not None:
+        record = Thing("v1", "ConfigMap", "elastic-observation-uid-chat").json
+        watched.api.put({**record, "data": {"observation.json": text}})
+    async with observing(watched):
+        await watched.clock.advance(65)
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert (facts.elastic if facts else None) == expected
+        assert watched.news == ([CHAT] if expected else [])
 
 
 def test_facts_of_another_object_of_that_name_are_not_handed_out() -> None:
