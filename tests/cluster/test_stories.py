@@ -100,7 +100,7 @@ async def test_a_refused_field_is_named_with_its_cause_and_a_dry_run_is_refused_
     client = await cluster.client()
     async with product(cluster):
         space = await cluster.namespace("story")
-        role = {"name": "server", "instanceType": "none", "extraArgs": ["--served-model-name", "other"]}
+        role = {"name": "server", "instanceType": "none", "extraArgs": ["--kv_transfer_config={}"]}
         body = {
             "apiVersion": MODEL_DEPLOYMENTS.api_version,
             "kind": "ModelDeployment",
@@ -111,4 +111,5 @@ async def test_a_refused_field_is_named_with_its_cause_and_a_dry_run_is_refused_
             with pytest.raises(ApiError) as refused:
                 await client.create(MODEL_DEPLOYMENTS, json.dumps(body).encode(), space, dry_run=dry_run)
             assert refused.value.code == 422
-            assert "spec.roles[0].extraArgs[0]" in str(refused.value)
+            fields = {cause["field"] for cause in refused.value.details["causes"]}
+            assert "spec.roles[0].extraArgs[0]" in fields
