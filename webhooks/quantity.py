@@ -2,23 +2,29 @@
 
 import re
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
-_FORM: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(Ki|[MGTPE]i?|[numk]|))")
+_FORM: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(Ki|[MGTPE]i?|[numk]|))", re.ASCII)
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
 Written = str | int | float
 
+LONGEST: Final = 64
+
 
 def parse_quantity(written: Written) -> Decimal | None:
     """The value of a quantity as written, or None for a text that is no quantity."""
-    if type(written) is str and written.isdigit() and written.isascii():
-        return Decimal(written) if len(written) <= 64 else None
     if isinstance(written, int | float):
         return Decimal(str(written))
+    return _parse(written) if len(written) <= LONGEST else None
+
+
+@lru_cache(maxsize=1024)
+def _parse(written: str) -> Decimal | None:
     match = _FORM.fullmatch(written)
-    if match is None or len(written) > 64:
+    if match is None:
         return None
     number, exponent, suffix = match.groups()
     value = Decimal(number)

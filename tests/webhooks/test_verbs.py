@@ -1,10 +1,12 @@
 """`mdctl review`, `mdctl lint` and `mdctl fence` as a person and a pipeline call them."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from click.testing import CliRunner, Result
 from reviewing import Deployment, deployment, instance_type, request, role, scaler
 
@@ -12,6 +14,13 @@ from app.verbs.fence import command as fence
 from app.verbs.lint import command as lint
 from app.verbs.review import command as review
 from webhooks.fence.gitops import ARGO_SNIPPET
+
+
+@pytest.fixture(autouse=True)
+def _logging() -> Iterator[None]:
+    """A verb sends logs to standard error; the next test has them as they were."""
+    yield
+    structlog.reset_defaults()
 
 
 def run(verb: Any, *args: str, stdin: str | bytes | None = None) -> Result:

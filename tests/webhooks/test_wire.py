@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 from reviewing import UID, Answer, Deployment, compact, deployment, envelope, instance_type, request, review, role
+from structlog.testing import capture_logs
 
 from webhooks import deployments
 from webhooks.errors import LookupFailedError
@@ -140,18 +141,21 @@ class Failing(ObjectLookup):
         raise LookupFailedError("reading InstanceType 'h20' failed: timed out")
 
 
-async def test_a_crash_is_a_complete_500(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_crash_is_a_complete_500() -> None:
     """uid and all; the traceback is logged, the panic counted, and nothing of the object is said."""
     metrics = AdmissionMetrics(CollectorRegistry())
     crashing = ReviewServer(Crashing([]), AdmissionSettings(), metrics)
     secret = deployment(role().env(TOKEN="do-not-log-me"))
-    answer = await review(secret, server=crashing)
+    with capture_logs() as entries:
+        answer = await review(secret, server=crashing)
     assert (answer.http, answer.allowed, answer.code) == (500, False, 500)
     assert answer.response["uid"] == UID
     assert metrics.panics._value.get() == 1
-    logged = "".join(capsys.readouterr())
-    assert "ZeroDivisionError" in logged
-    assert "do-not-log-me" not in logged
+    (entry,) = entries
+    assert entry["log_level"] == "error"
+    assert entry["uid"] == UID
+    assert "ZeroDivisionError" in entry["traceback"]
+    assert "do-not-log-me" not in str(entry)
     assert "do-not-log-me" not in json.dumps(answer.review)
 
 

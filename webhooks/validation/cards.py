@@ -3,7 +3,6 @@
 A type that does not exist is a finding; a type that has not been observed yet cannot be judged (CannotJudgeError, HTTP 500).
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -199,10 +198,11 @@ def cards_within(subject: Subject) -> Iterator[Problem]:
 )
 def no_cards_alone(subject: Subject) -> Iterator[Problem]:
     """Alone on its type, 0 is fine."""
-    uses = Counter(view.role.instance_type for view in subject.roles)
     for view, resources, _ in _asking(subject):
         written = resources.accelerator
-        if written is not None and parse_quantity(written) == 0 and uses[view.role.instance_type] > 1:
+        if written is None or parse_quantity(written) != 0:
+            continue
+        if sum(other.role.instance_type == view.role.instance_type for other in subject.roles) > 1:
             yield Problem(
                 field=f"{view.path}.resources.accelerator", value=written, said=f"{view.role.instance_type} is used by another role too"
             )

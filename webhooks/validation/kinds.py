@@ -10,8 +10,7 @@ ENGINES = frozenset({"vLLM", "SGLang"})
 
 
 def _mixed(subject: Subject) -> bool:
-    kinds = subject.kinds()
-    return "Server" in kinds and len(kinds) > 1
+    return len(subject.kinds) > 1 and "Server" in subject.kinds
 
 
 @rule("MD121", "ServerStandsAlone", "Roles of kind Server stand beside no other kind.", "spec.roles[i].kind", when="kinds", source="3.4")
@@ -19,7 +18,7 @@ def server_alone(subject: Subject) -> Iterator[Problem]:
     """One problem per role; an unset kind is Server."""
     if not _mixed(subject):
         return
-    kinds = ", ".join(sorted(subject.kinds()))
+    kinds = ", ".join(sorted(subject.kinds))
     for view in subject.roles:
         yield Problem(field=f"{view.path}.kind", value=view.role.effective_kind, said=f"Server stands beside another kind ({kinds})")
 
@@ -61,7 +60,7 @@ def encode_needs_pair(subject: Subject) -> Iterator[Problem]:
     """An encoder feeds a pair."""
     if _mixed(subject):
         return
-    missing = sorted({"Prefill", "Decode"} - subject.kinds())
+    missing = sorted({"Prefill", "Decode"} - subject.kinds)
     for view in subject.roles:
         if view.role.effective_kind == "Encode" and missing:
             yield Problem(field=f"{view.path}.kind", value="Encode", said=f"no {' and no '.join(missing)} role stands beside it")
@@ -70,7 +69,7 @@ def encode_needs_pair(subject: Subject) -> Iterator[Problem]:
 @rule("MD125", "EncodeNeedsRouter", "An Encode role is served behind a router only.", "spec.router", when="kinds", source="D5")
 def encode_needs_router(subject: Subject) -> Iterator[Problem]:
     """Nobody else sends it work."""
-    if not _mixed(subject) and subject.spec.router is None and "Encode" in subject.kinds():
+    if not _mixed(subject) and subject.spec.router is None and "Encode" in subject.kinds:
         yield Problem(field="spec.router", reason="Required", said="a deployment with an Encode role needs a router")
 
 

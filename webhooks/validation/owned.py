@@ -67,10 +67,11 @@ def resolve(engine: str, version: str | None, token: str, owned: Iterable[str]) 
     return None if other is not None and other != options.get(key) else key
 
 
-def _tokens(subject: Subject, view: RoleView, owned: Iterable[str]) -> Iterator[tuple[int, str, str]]:
+def _tokens(subject: Subject, view: RoleView, owned: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
     engine = subject.spec.engine
+    initials = {key[2] for key in owned}
     for position, token in enumerate(view.role.extra_args):
-        if token.startswith("--"):
+        if token.startswith("--") and token[2:3] in initials:
             key = resolve(engine.name, engine.version, token, owned)
             if key is not None:
                 yield position, token.split("=", 1)[0], key

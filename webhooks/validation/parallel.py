@@ -15,22 +15,24 @@ from webhooks.validation.findings import Problem, rule
 from webhooks.validation.subject import RoleView, Subject
 
 WIRING = {
-    "vLLM": (
-        "nnodes",
-        "node_rank",
-        "master_addr",
-        "master_port",
-        "data_parallel_rank",
-        "data_parallel_start_rank",
-        "data_parallel_address",
-        "data_parallel_rpc_port",
-        "data_parallel_backend",
-        "headless",
-        "data_parallel_hybrid_lb",
-        "data_parallel_external_lb",
-        "data_parallel_multi_port_external_lb",
+    "vLLM": frozenset(
+        {
+            "nnodes",
+            "node_rank",
+            "master_addr",
+            "master_port",
+            "data_parallel_rank",
+            "data_parallel_start_rank",
+            "data_parallel_address",
+            "data_parallel_rpc_port",
+            "data_parallel_backend",
+            "headless",
+            "data_parallel_hybrid_lb",
+            "data_parallel_external_lb",
+            "data_parallel_multi_port_external_lb",
+        }
     ),
-    "SGLang": ("nnodes", "node_rank", "dist_init_addr"),
+    "SGLang": frozenset({"nnodes", "node_rank", "dist_init_addr"}),
 }
 """Options that spread one replica over several processes: with one of them the cards of a Pod say nothing about the width."""
 
@@ -50,6 +52,20 @@ class Balance(msgspec.Struct, frozen=True, gc=False):
 
     shape: Shape
     why: str = ""
+
+
+INTERNAL, EXTERNAL = Balance("Internal"), Balance("External")
+
+# The options that say anything about load balancing; without one of them it is internal.
+_SPEAKERS = frozenset(
+    {
+        "data_parallel_external_lb",
+        "data_parallel_rank",
+        "data_parallel_hybrid_lb",
+        "data_parallel_multi_port_external_lb",
+        "data_parallel_start_rank",
+    }
+)
 
 
 def _faults(subject: Subject, view: RoleView) -> tuple[Fault, ...]:
@@ -143,11 +159,8 @@ def _width_kept(view: RoleView) -> bool:
 
 
 def _wired(subject: Subject, reading: RoleReading) -> bool:
-    for dest in WIRING[subject.spec.engine.name]:
-        seen = reading.option(dest)
-        if seen is not None and seen.stored is not False:
-            return True
-    return False
+    last = reading.last
+    return any(last[dest].stored is not False for dest in WIRING[subject.spec.engine.name].intersection(last))
 
 
 def width_factors(engine: str, reading: RoleReading) -> tuple[tuple[str, int], ...]:
@@ -174,6 +187,8 @@ def width_factors(engine: str, reading: RoleReading) -> tuple[tuple[str, int], .
 
 def balance_of(reading: RoleReading) -> Balance:
     """The shape of data-parallel load balancing that vLLM's flags ask for."""
+    if _SPEAKERS.isdisjoint(reading.last):
+        return INTERNAL
     votes = _votes(reading)
     starts = reading.option("data_parallel_start_rank") is not None
     shapes = set(votes.values())
@@ -185,11 +200,11 @@ def balance_of(reading: RoleReading) -> Balance:
     if shapes == {"MultiPort"}:
         return Balance("MultiPort", f"{_MULTI_PORT} opens a port per rank, a managed role has one HTTP endpoint per Pod")
     if shapes == {"External"}:
-        return Balance("External")
+        return EXTERNAL
     if shapes == {"Hybrid"}:
         return Balance("External" if local == 1 else "Internal" if local == size else "Hybrid")
     if not starts or _on(reading, "headless"):
-        return Balance("Internal")
+        return INTERNAL
     if 0 < local < size:
         return Balance("External" if local == 1 else "Hybrid")
     nodes = reading.option("nnodes")
@@ -197,7 +212,7 @@ def balance_of(reading: RoleReading) -> Balance:
         if not isinstance(nodes.stored, int) or nodes.stored <= 0:
             return Balance("Unknown", f"--nnodes {nodes.value or ''} beside {_START} cannot be read")
         return Balance("Unknown", f"{_START} over several nodes (--nnodes {nodes.stored}) needs an explicit --data-parallel-size-local")
-    return Balance("Internal")
+    return INTERNAL
 
 
 def _votes(reading: RoleReading) -> dict[str, Shape]:

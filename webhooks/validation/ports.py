@@ -78,6 +78,8 @@ def reserved_ports(spec: ModelDeploymentSpec, role: Role) -> dict[int, str]:
 def reserved_declared(subject: Subject) -> Iterator[Problem]:
     """KV events 5557 and 5558, bootstrap 8998, where they are rendered."""
     for view in subject.roles:
+        if not view.role.ports:
+            continue
         reserved = reserved_ports(subject.spec, view.role)
         for port in dict.fromkeys(port.port for port in view.role.ports):
             if port in reserved and not _collided(subject, view, port):
@@ -113,7 +115,7 @@ def reserved_passed(subject: Subject) -> Iterator[Problem]:
         if view.role.ports or not (view.judges_line or view.ports_changed or not subject.router_kept):
             continue
         port = own_port(view, subject.spec)
-        reserved = reserved_ports(subject.spec, view.role)
+        reserved = reserved_ports(subject.spec, view.role) if port is not None else {}
         if port is None or port not in reserved:
             continue
         if _passed_before(subject, view, port):

@@ -93,7 +93,21 @@ def _role_features(view: RoleView, found: set[Feature]) -> None:
 class Subject:
     """One write under judgement."""
 
-    __slots__ = ("fabric", "features", "name", "new", "old", "old_spec", "roles", "router_kept", "settings", "spec", "types")
+    __slots__ = (
+        "fabric",
+        "features",
+        "kinds",
+        "known_engine",
+        "name",
+        "new",
+        "old",
+        "old_spec",
+        "roles",
+        "router_kept",
+        "settings",
+        "spec",
+        "types",
+    )
 
     def __init__(
         self,
@@ -118,6 +132,8 @@ class Subject:
         kept = old is None or old.spec.engine.name == new.spec.engine.name
         self.roles = tuple(RoleView(index, role, former.get(role.name), engine_kept=kept) for index, role in enumerate(new.spec.roles))
 
+        self.known_engine = new.spec.engine.name in {"vLLM", "SGLang"}
+        self.kinds = frozenset([role.effective_kind for role in new.spec.roles])
         self.features = self._features()
 
     def _features(self) -> frozenset[Feature]:
@@ -145,15 +161,6 @@ class Subject:
         for view in self.roles:
             _role_features(view, found)
         return frozenset(found)
-
-    @property
-    def known_engine(self) -> bool:
-        """Whether there is an engine whose arguments can be read; the schema admits two."""
-        return self.new.spec.engine.name in ("vLLM", "SGLang")
-
-    def kinds(self) -> frozenset[str]:
-        """The kinds that the roles declare."""
-        return frozenset(role.effective_kind for role in self.new.spec.roles)
 
     def managed(self) -> Iterator[RoleView]:
         """Roles whose command line is the operator's."""
