@@ -4,6 +4,7 @@ One source: what a field is called, its bounds and its meaning stand here; `api.
 that they name nothing that is not here.
 """
 
+from functools import cache
 from typing import Any, Final
 
 from api.crd.companions import companions
@@ -25,8 +26,9 @@ def files() -> dict[str, list[dict[str, Any]]]:
     return {OWNED_FILE: owned(), COMPANIONS_FILE: companions()}
 
 
+@cache
 def schema_of(kind: str) -> dict[str, Any]:
-    """The `openAPIV3Schema` of a kind. Raises KeyError for one that no definition has."""
+    """The `openAPIV3Schema` of a kind, one shared value: read it, do not change it. Raises KeyError for one that no definition has."""
     for definition in owned() + companions():
         if definition["spec"]["names"]["kind"] == kind:
             schema: dict[str, Any] = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
