@@ -14,11 +14,15 @@ from controller.cache import Key
 from controller.observers.net import ObservationError
 from controller.snapshot import ElasticObservation, ScaleRefusal
 from kube.client import Client
-from kube.errors import KubeError, NotFound
+from kube.errors import Forbidden, KubeError, NotFound
 from kube.resources import Resource
 
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 DOCUMENT: Final = "observation.json"
+
+
+class NotAllowedError(ObservationError):
+    """The permission is missing. Asking again soon would only cost requests."""
 
 
 class _ConfigMap(msgspec.Struct):
@@ -43,11 +47,13 @@ def record_name(uid: str) -> str:
 
 
 async def elastic_observation(client: Client, key: Key, uid: str) -> ElasticObservation:
-    """The record, read past the cache. Raises ObservationError where nothing can be told."""
+    """The record, read past the cache. Raises ObservationError where nothing can be told, NotAllowedError without the right to."""
     try:
         data = await client.get(CONFIG_MAPS, record_name(uid), key.namespace)
     except NotFound:
         return ElasticObservation(record=False)
+    except Forbidden as error:
+        raise NotAllowedError("the elastic record may not be read") from error
     except KubeError as error:
         raise ObservationError(f"the elastic record cannot be read: {error}") from error
     try:

@@ -22,7 +22,7 @@ from controller.cache import Cache, Key
 from controller.kinds import CachedDeployment
 from controller.observers.board import Board
 from controller.observers.chain import RouterChain
-from controller.observers.elastic import elastic_observation
+from controller.observers.elastic import NotAllowedError, elastic_observation
 from controller.observers.engine import cache_operations, drain_read, refused
 from controller.observers.forward import REPLICA_SECONDS, forward
 from controller.observers.net import Dialer, ObservationError
@@ -36,6 +36,8 @@ from kube.client import Client
 
 ROUND: Final = 1.0
 KEPT_READS: Final = 2
+# Permissions change rarely: a reading that is not allowed is tried again after an hour.
+AFTER_REFUSAL: Final = 3600.0
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
 log = structlog.get_logger("controller.observers")
@@ -254,6 +256,8 @@ class ObserverService:
         except ObservationError as error:
             metrics.OBSERVATIONS.labels("elastic", "error").inc()
             log.debug("no elastic observation", namespace=key.namespace, name=key.name, error=str(error))
+            if isinstance(error, NotAllowedError):
+                self._due[key, "elastic"] = self._clock.monotonic() + AFTER_REFUSAL
             return False  # the condition is left as it stands
         metrics.OBSERVATIONS.labels("elastic", "answer").inc()
         self._board.amend(key, uid, elastic=fresh)

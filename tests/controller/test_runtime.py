@@ -300,6 +300,16 @@ async def test_what_a_server_does_not_keep_is_not_sent_for_ever() -> None:
         assert len(world.writes()) == 1
 
 
+async def test_a_pass_whose_lease_ran_out_writes_nothing() -> None:
+    """Even a worker that still runs asks before it writes."""
+    api = FakeCluster()
+    async with running(api, prepare=ready_deployment) as world:
+        world.controller.runner._may_write = lambda: False
+        api.touch("Pod", "chat-0", lambda item: item["status"].update(conditions=[{"type": "Ready", "status": "False"}]))
+        await settle(200)
+        assert len(world.writes()) == 1
+
+
 async def test_a_failed_write_is_tried_again_later() -> None:
     """A 500 on the patch is retried with growing waits until it succeeds."""
     api = FakeCluster()

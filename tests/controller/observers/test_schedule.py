@@ -21,7 +21,7 @@ from controller.observers.board import Board
 from controller.observers.service import ObserverService
 from controller.settings import ObserverSettings
 from controller.snapshot import ElasticObservation
-from kube.errors import ServerError
+from kube.errors import Forbidden, ServerError
 
 CHAT = Key("team", "chat")
 
@@ -269,6 +269,15 @@ async def test_the_elastic_record(text: str | None, expected: ElasticObservation
         facts = watched.board.read(CHAT, "uid-chat")
         assert (facts.elastic if facts else None) == expected
         assert watched.news == ([CHAT] if expected else [])
+
+
+async def test_a_record_that_may_not_be_read_is_not_asked_for_again_and_again() -> None:
+    """A missing permission costs one request an hour."""
+    watched = Watched(roles=[{"name": "server", "replicas": 1, "instanceType": "h100", "elasticEp": {"width": 4}}])
+    watched.api.fail = lambda _: Forbidden(403, "Forbidden", "no")
+    async with observing(watched):
+        await watched.clock.advance(3000)
+        assert len(watched.api.requests) == 1
 
 
 def test_facts_of_another_object_of_that_name_are_not_handed_out() -> None:

@@ -48,6 +48,34 @@ def test_a_shared_workload_survives() -> None:
     assert kinds(found.retiring("Deleting", "b")) == [("deletePod", "b")]
 
 
+def test_other_owners_of_a_workload_are_no_pods_of_others() -> None:
+    """Only Pods outside the target set keep the Workload."""
+    found = leaving("Deleting")
+    found.objects[1]["metadata"]["ownerReferences"] += [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j"},
+        {"apiVersion": "x/v1", "kind": "Pod", "name": "p", "uid": "p"},
+    ]
+    assert ("deleteWorkload", "wl-uid-b") in kinds(found)
+
+
+def test_a_departing_workload_is_not_deleted_again() -> None:
+    """Its deletion was asked for."""
+    found = leaving("Deleting")
+    found.objects[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:09:00Z"
+    assert "deleteWorkload" not in [kind for kind, _ in kinds(found)]
+
+
+def test_an_operation_that_ends_asks_for_nothing() -> None:
+    """The release was observed: the field clears and there is nothing left to delete."""
+    found = leaving("Settling").tap(lambda s: (s.pods[0].eligible_label(), s.pods.pop(1), s.objects.pop(1)))
+    assert kinds(found) == []
+
+
+def test_a_directive_without_an_operation_is_left_alone() -> None:
+    """Nothing is stored that it could belong to."""
+    assert kinds(scene().replicas("a").annotated(keys.RETIREMENT_RETRY, "server:0:t")) == [("label", "a")]
+
+
 def test_a_departing_target_is_not_deleted_again() -> None:
     """Its deletion was asked for; the Workload still goes."""
     found = leaving("Deleting").tap(lambda s: (s.pods[0].eligible_label(), s.pods[1].departing()))

@@ -156,6 +156,34 @@ def test_qualified_at(sentence: str) -> None:
     assert build().shown_group().qualified_at == instant
 
 
+def test_an_eligible_group_that_lost_its_instant_earns_one() -> None:
+    """A stored group without the field is as if it came in now."""
+    assert routed("a").view("a").grouped("Eligible", "a", qualified=None).shown_group().qualified_at == ago(0)
+
+
+MESSAGES: dict[str, tuple[Callable[[], Scene], str]] = {
+    "missing members are counted": (lambda: scene(size=3).tap(lambda s: s.pod("a").seat(0, 3)), "1 of 3 members exist."),
+    "unready members are named": (lambda: paired().tap(lambda s: [p.unready() for p in s.pods]), "Not ready: qwen-a, qwen-b."),
+    "a failed path": (lambda: paired().forward("Failed", "b"), "forward path"),
+    "a retirement": (lambda: paired().retiring("Draining", "a", "b", ordinal=0), "retirement"),
+    "a replacement": (lambda: paired().rollout(replacing=[{"role": "server", "ordinal": 0}]), "rollout"),
+    "what cannot be evaluated": (lambda: scene(size=2).group("server", 0, "a", "b"), "GroupForward could not be evaluated."),
+    "a stale view": (lambda: routed("a").view("a", age=20), "stale"),
+    "what keeps a retained group": (
+        lambda: scene(size=2).group("server", 0, "a", "b").grouped("Eligible", "a", "b"),
+        "GroupForward cannot be evaluated now",
+    ),
+    "a lost observation": (lambda: routed("a").grouped("Eligible", "a"), "observation is lost"),
+}
+
+
+@pytest.mark.parametrize("sentence", MESSAGES)
+def test_message(sentence: str) -> None:
+    """For people: the same fact as the reason, with its particulars."""
+    build, text = MESSAGES[sentence]
+    assert text in build().shown_group().message
+
+
 def test_generation_is_over_the_sorted_uids() -> None:
     """The same set is the same generation, another set another."""
     assert generation_of(["b", "a"]) == generation_of(["a", "b"]) != generation_of(["a", "c"])

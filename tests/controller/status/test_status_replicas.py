@@ -109,6 +109,29 @@ def test_unmanaged(sentence: str) -> None:
     assert found.shown().unmanaged is expected
 
 
+def test_a_readiness_of_another_word_is_no_report() -> None:
+    """Neither True nor False: Unknown, also for a word that nobody knows."""
+    found = scene(replicas=2).tap(lambda s: (s.pod("a"), s.pod("b", ordinal=1)))
+    found.pods[0].conditions["Ready"], found.pods[1].conditions["Ready"] = "Unknown", "Perhaps"
+    assert [group.members[0].ready for group in found.shown().groups] == ["Unknown", "Unknown"]
+
+
+def test_an_unreadable_argument_vector_claims_nothing() -> None:
+    """The reading's reason is passed on, and no degree with it."""
+    found = scene(extraArgs=["--tensor-parallel-size", "banana"]).shown().parallelism
+    assert found is not None
+    assert (found.declared, found.source.kind, found.source.complete) == ({}, "Unknown", False)
+    assert "banana" in found.source.unreadable_reason
+
+
+def test_an_unknown_engine_claims_nothing() -> None:
+    """No table, no reading, and the rest of the status still stands."""
+    status = scene(extraArgs=["-tp", "2"]).engine("Other").replicas("a").judge()
+    assert status.phase == "Ready"
+    assert status.roles[0].parallelism is not None
+    assert status.roles[0].parallelism.source.unreadable_reason == "engine Other is not known"
+
+
 def test_an_empty_kind_reads_as_server() -> None:
     """A stored role without a kind is a Server everywhere."""
     assert Role(name="r", kind="").effective_kind == "Server"

@@ -219,6 +219,12 @@ def test_an_aborted_drain_names_the_drain() -> None:
     assert "drain" in leaving(started=260, phase=240).drained("b", "Busy").retirement().reason
 
 
+def test_an_abort_tells_the_step_s_budget_from_the_total() -> None:
+    """Two clocks, two sentences."""
+    assert "the drain's budget of 240 s" in leaving(started=260, phase=240).retirement().reason
+    assert "total budget" in leaving(started=300, phase=200).retirement().reason
+
+
 def test_the_drain_s_success_on_its_last_second() -> None:
     """The transition still happens while a second is left."""
     assert leaving(started=260, phase=239).drained("b", "Idle", "Idle").retirement().state == "Deleting"
@@ -254,6 +260,13 @@ def test_a_second_removal_is_refused_and_named() -> None:
     assert (operation.target_member_uids, operation.state) == (("b",), "Draining")
     assert "server ordinal 2" in operation.reason
     assert found.before(retirement=operation).retirement() == operation
+
+
+@pytest.mark.parametrize("state", ["Deleting", "Settling"])
+def test_removals_wait_for_the_end_of_a_deletion(state: str) -> None:
+    """Also when no target is left, until the release is observed."""
+    found = scene().replicas("a", "b", "c").retiring(state, "b").tap(lambda s: s.pods.pop(1))
+    assert "server ordinal 2" in found.retirement().reason
 
 
 def test_a_retained_operation_refuses_too() -> None:

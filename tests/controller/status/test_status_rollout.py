@@ -114,6 +114,12 @@ ROLLOUT: dict[str, tuple[Callable[[], Scene], tuple[str, str], str]] = {
         "server ordinal 0, 1, 3",
     ),
     "a converging pass's own account wins": (lambda: aged(OLD).rollout(accounted=1), ("True", "UpToDate"), ""),
+    "nothing is held although something would hold it": (lambda: aged("current").rollout(heldBy="Weights"), ("True", "UpToDate"), ""),
+    "a pass that does not say how many it accounted for": (
+        lambda: aged("current", OLD).rollout(accounted=None, outdated=1),
+        ("False", "RolloutInProgress"),
+        "1 replica of 2",
+    ),
     "a pass that observed nothing": (lambda: aged("current").rollout(observed=False), ("Unknown", "RolloutNotObserved"), ""),
     "a pass that accounted for none": (lambda: aged("current").rollout(accounted=0), ("Unknown", "RolloutNotObserved"), ""),
 }

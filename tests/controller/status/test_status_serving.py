@@ -82,6 +82,47 @@ SERVING: dict[str, tuple[Callable[[], Scene], str, int | None]] = {
         "Confirmed",
         1,
     ),
+    "a departing router's stale view is nothing": (
+        lambda: served(
+            lambda s: s.view("a"),
+            lambda s: s.router_pod("leaving", departing=True),
+            lambda s: s.view("b", router="leaving", age=60),
+        ),
+        "Confirmed",
+        1,
+    ),
+    "what a departing router still says counts": (
+        lambda: served(
+            lambda s: s.view("a"),
+            lambda s: s.router_pod("leaving", departing=True),
+            lambda s: s.view("!a", router="leaving"),
+        ),
+        "NotConverged",
+        None,
+    ),
+    "a router Pod of another Deployment owes nothing and is not ours": (
+        lambda: served(
+            lambda s: s.router_pod("x").view("a", router="x"),
+            lambda s: s.objects[-1]["metadata"]["ownerReferences"][0].update(name="other-abc"),
+            pods=(),
+        ),
+        "Unknown",
+        None,
+    ),
+    "a router Pod of no ReplicaSet is not ours": (
+        lambda: served(
+            lambda s: s.router_pod("x").view("a", router="x"),
+            lambda s: s.objects[-1]["metadata"]["ownerReferences"][0].update(kind="StatefulSet"),
+            pods=(),
+        ),
+        "Unknown",
+        None,
+    ),
+    "a seat that is no number binds nothing": (
+        lambda: served(lambda s: s.view("a"), lambda s: s.pods[0].labelled("modeldeployment.gpustack.ai/member-index", "x")),
+        "Unknown",
+        None,
+    ),
     "only departing routers": (
         lambda: served(lambda s: s.router_pod("leaving", departing=True).view("a", router="leaving"), pods=()),
         "Unknown",

@@ -77,6 +77,21 @@ def test_a_teardown_does_not_look_at_the_binding() -> None:
     assert found.condition("DomainRegistered") == found.previous.conditions[0]
 
 
+def test_a_teardown_answers_for_everything_else() -> None:
+    """Only what it did not look at stands; the other conditions and the published cache follow their own rules."""
+    published = scene().cache().judge().kv_cache
+    found = scene().replicas("a").cache().deleting().stood("QuotaReserved", "False", "Pending").before(kv_cache=published)
+    found.objects[-2]["spec"]["poolRef"]["name"] = "another-pool"
+    assert found.verdict("QuotaReserved") == ("True", "Reserved")
+    assert found.condition("QuotaReserved").last_transition_time == ago(0)
+    assert found.judge().kv_cache == published
+
+
+def test_a_first_teardown_publishes_what_it_finds() -> None:
+    """Nothing was published before: the Binding that resolves is."""
+    assert scene().cache().deleting().judge().kv_cache == scene().cache().judge().kv_cache
+
+
 def test_a_declared_cache_that_never_resolved_is_false_in_a_first_teardown() -> None:
     """With nothing stored the condition is still set."""
     assert scene().cache(None).deleting().verdict("DomainRegistered") == ("False", "BindingNotFound")
