@@ -101,14 +101,6 @@ class CertAuthority:
             return Step.FORGET
         return Step.NOTHING
 
-    def next_step_at(self, material: Material) -> datetime:
-        """When time alone will make a step due; the past when one is due already."""
-        moments = [material.serving.renew_at]
-        if material.authority is not None:
-            moments.append(material.authority.renew_at)
-            moments.extend(self._done_at(material, a) for a in material.retired)
-        return min(moments)
-
     def _named(self, material: Material) -> bool:
         dns, addresses = material.names()
         return dns >= set(self.profile.dns_names) and addresses >= {str(ipaddress.ip_address(a)) for a in self.profile.addresses}

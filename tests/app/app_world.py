@@ -3,8 +3,8 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,11 +77,27 @@ def documents(path: Path) -> list[dict]:
     return [document for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document]
 
 
+@contextmanager
+def own_collectors() -> Iterator[None]:
+    """Admission's collectors are registered once per process, and a test run makes several services."""
+    before = set(REGISTRY._collector_to_names)
+    try:
+        yield
+    finally:
+        for collector in set(REGISTRY._collector_to_names) - before:
+            REGISTRY.unregister(collector)
+
+
 @asynccontextmanager
 async def whole(folder: Path, clock: Clock | None = None, **flags: object) -> AsyncIterator[Whole]:
     """Up, with the prerequisites of the examples; stopped gracefully at the end."""
-    # Admission's collectors are registered once per process, and a test run makes several services.
-    before = set(REGISTRY._collector_to_names)
+    with own_collectors():
+        async with _whole(folder, clock, flags) as world:
+            yield world
+
+
+@asynccontextmanager
+async def _whole(folder: Path, clock: Clock | None, flags: dict[str, object]) -> AsyncIterator[Whole]:
     settings = load(environ={}, flags=FLAGS | {key.replace("__", "."): value for key, value in flags.items()}).settings
     cluster = EmbeddedCluster(state_dir=folder)
     await cluster.start()
@@ -103,7 +119,5 @@ async def whole(folder: Path, clock: Clock | None = None, **flags: object) -> As
                 stop.set()
                 async with asyncio.timeout(20):
                     await task
-                for collector in set(REGISTRY._collector_to_names) - before:
-                    REGISTRY.unregister(collector)
     finally:
         await cluster.stop()
