@@ -6,7 +6,7 @@ finding. Source: admission facts 3.0, decisions D2 and D4.
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -82,17 +82,25 @@ class ObjectLookup:
 
     def __init__(self, objects: Iterable[Mapping[str, Any]]) -> None:
         self._objects: dict[tuple[str, str | None, str], Mapping[str, Any]] = {}
+        self._read: dict[tuple[type[Struct], str | None, str], Struct] = {}
         for obj in objects:
             meta = obj.get("metadata") or {}
             self._objects[str(obj.get("kind")), meta.get("namespace"), str(meta.get("name"))] = obj
 
     async def get(self, kind: type[S], namespace: str | None, name: str) -> S | None:
         """The object of that kind, namespace and name, or None."""
+        known = self._read.get((kind, namespace, name))
+        if known is not None:
+            return cast("S", known)
         word, _, namespaced = _PLURALS[kind]
         found = self._objects.get((word, namespace if namespaced else None, name))
         if found is None and not namespaced:
             found = next((obj for (k, _, n), obj in self._objects.items() if k == word and n == name), None)
-        return None if found is None else self._convert(kind, found)
+        if found is None:
+            return None
+        read = self._convert(kind, found)
+        self._read[kind, namespace, name] = read
+        return read
 
     async def scalers(self, namespace: str) -> tuple[ModelDeploymentScaler, ...]:
         """Every scaler of the namespace among the objects."""

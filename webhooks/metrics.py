@@ -28,6 +28,7 @@ class AdmissionMetrics:
         self.in_flight = Gauge(
             "controller_runtime_webhook_requests_in_flight", "Requests being answered, by webhook.", ("webhook",), registry=registry
         )
+        self._calls: dict[str, WebhookCalls] = {}
         self.panics = Counter(
             "controller_runtime_webhook_panics_total", "Crashes inside a handler, each answered with 500.", registry=registry
         )
@@ -40,3 +41,30 @@ class AdmissionMetrics:
         self.refusals = Counter(
             "modelwarden_admission_refusals_total", "Findings that refused a write, by rule.", ("rule",), registry=registry
         )
+
+    def calls(self, webhook: str) -> "WebhookCalls":
+        """The per-call collectors of one webhook, resolved once."""
+        found = self._calls.get(webhook)
+        if found is None:
+            found = self._calls[webhook] = WebhookCalls(self, webhook)
+        return found
+
+
+class WebhookCalls:
+    """What is counted of every call of one webhook."""
+
+    __slots__ = ("_codes", "_metrics", "_webhook", "in_flight", "latency")
+
+    def __init__(self, metrics: AdmissionMetrics, webhook: str) -> None:
+        self._metrics = metrics
+        self._webhook = webhook
+        self._codes: dict[int, Counter] = {}
+        self.in_flight = metrics.in_flight.labels(webhook)
+        self.latency = metrics.latency.labels(webhook)
+
+    def answered(self, status: int) -> None:
+        """Count an answer by its HTTP status."""
+        counter = self._codes.get(status)
+        if counter is None:
+            counter = self._codes[status] = self._metrics.requests.labels(self._webhook, str(status))
+        counter.inc()

@@ -50,22 +50,21 @@ class ReviewServer:
         metrics = self._metrics
         if metrics is None:
             return await self._review(path, body)
-        webhook = path.lstrip("/")
-        in_flight = metrics.in_flight.labels(webhook)
-        in_flight.inc()
+        calls = metrics.calls(path[1:])
+        calls.in_flight.inc()
         started = time.perf_counter()
         try:
             status, answer = await self._review(path, body)
         finally:
-            in_flight.dec()
-        metrics.latency.labels(webhook).observe(time.perf_counter() - started)
-        metrics.requests.labels(webhook, str(status)).inc()
+            calls.in_flight.dec()
+        calls.latency.observe(time.perf_counter() - started)
+        calls.answered(status)
         return status, answer
 
     def reject(self, path: str, error: AdmissionError) -> tuple[int, bytes]:
         """The answer to a call that never became a review."""
         if self._metrics is not None:
-            self._metrics.requests.labels(path.lstrip("/"), str(error.code)).inc()
+            self._metrics.calls(path[1:]).answered(error.code)
         return error.code, wire.write_answer(Envelope(), wire.refuse(error.code, error.reason, str(error)))
 
     async def _review(self, path: str, body: bytes) -> tuple[int, bytes]:
