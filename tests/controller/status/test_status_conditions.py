@@ -263,6 +263,11 @@ RESIZE: dict[str, tuple[Callable[[], Scene], Verdict, str]] = {
         ("True", "NoRefusal"),
         "",
     ),
+    "a refusal inside its bound though the record is gone": (
+        lambda: elastic(observed=2, known=True, record=False, refusal={"attempts": 1, "message": "busy"}),
+        ("True", "NoRefusal"),
+        "",
+    ),
     "refused for good": (
         lambda: elastic(record=True, refusal={"attempts": 5, "message": "503 busy", "abandoned": True}),
         ("False", "ScaleRefused"),

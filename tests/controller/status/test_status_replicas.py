@@ -6,7 +6,7 @@ import pytest
 from status_builders import Scene, scene
 
 from api.objects import Role
-from controller.status.replicas import Shape
+from controller.status.replicas import Shape, decimal
 
 
 def trio(change: Callable[[Scene], None]) -> Scene:
@@ -107,6 +107,27 @@ def test_unmanaged(sentence: str) -> None:
     found = scene(replicas=2, command=["/bin/serve"])
     change(found)
     assert found.shown().unmanaged is expected
+
+
+NUMBERS = {
+    "0": 0,
+    "007": 7,
+    "2147483647": 2147483647,
+    "2147483648": None,
+    "99999999999": None,
+    "": None,
+    "-1": None,
+    "+1": None,
+    "1.0": None,
+    "１": None,
+}
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_labels_are_read_as_decimals(text: str) -> None:
+    """ASCII digits that fit an int32, and nothing else."""
+    assert decimal(text) == NUMBERS[text]
+    assert decimal(None) is None
 
 
 def test_a_readiness_of_another_word_is_no_report() -> None:

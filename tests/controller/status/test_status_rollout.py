@@ -85,6 +85,7 @@ ROLLOUT: dict[str, tuple[Callable[[], Scene], tuple[str, str], str]] = {
     "an unreadable minimum reads 0": (lambda: aged("current", minimum="soon"), ("True", "UpToDate"), ""),
     "held while the cache does not resolve": (lambda: aged(OLD, OLD).cache("Degraded"), ("False", "RolloutHeldByCache"), "2 of 2"),
     "held while the weights are missing": (lambda: aged(OLD).artifact(""), ("False", "RolloutHeldByWeights"), "WeightsReady"),
+    "a cache that resolves holds nothing": (lambda: aged(OLD).cache(), ("False", "RolloutInProgress"), ""),
     "weights speak before the cache": (lambda: aged(OLD).artifact("").cache(None), ("False", "RolloutHeldByWeights"), ""),
     "nothing outdated is held by nothing": (lambda: aged("current").cache(None), ("True", "UpToDate"), ""),
     "a departed replica is missing": (

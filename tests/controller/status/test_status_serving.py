@@ -118,6 +118,11 @@ SERVING: dict[str, tuple[Callable[[], Scene], str, int | None]] = {
         "Unknown",
         None,
     ),
+    "members of a replica of several Pods": (
+        lambda: scene(size=2).group("server", 0, "a", "b").router().view("a", "b"),
+        "Confirmed",
+        2,
+    ),
     "a seat that is no number binds nothing": (
         lambda: served(lambda s: s.view("a"), lambda s: s.pods[0].labelled("modeldeployment.gpustack.ai/member-index", "x")),
         "Unknown",
