@@ -100,6 +100,13 @@ WRITES: dict[str, tuple[Deployment, set[str]]] = {
     "no value": (vllm("--tensor-parallel-size"), {f"MD301 {ARG0}", f"MD302 {ROLE}"}),
     "no number": (vllm("-tp", "x"), {f"MD301 {ARG0}", f"MD302 {ROLE}"}),
     "a degree below its minimum": (vllm("-tp=0"), {f"MD301 {ARG0}", f"MD302 {ROLE}"}),
+    "an elastic maximum below its minimum": (
+        vllm("--elastic-ep-max-dp-size=0").engine("vLLM", "0.33.0"),
+        {f"MD302 {ROLE}"},
+    ),
+    "a degree above int32": (vllm("-tp", "2147483648"), {f"MD301 {ARG0}", f"MD302 {ROLE}"}),
+    "a local size below zero": (vllm("-dpl", "-1"), {f"MD301 {ARG0}", f"MD302 {ROLE}"}),
+    "an SGLang degree below its minimum": (sglang("--ep-size=0"), {f"MD301 {ARG0}", f"MD302 {ROLE}"}),
     "an ambiguous abbreviation": (vllm("--data-parallel", "2"), {f"MD301 {ARG0}"}),
     "a bad port": (vllm("--port", "x"), {f"MD301 {ARG0}"}),
     "a size variable that is no number": (vllm(VLLM_DP_SIZE="x"), {f"MD301 {ENV0}", f"MD302 {ROLE}"}),

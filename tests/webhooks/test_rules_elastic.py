@@ -26,7 +26,7 @@ CREATES: dict[str, tuple[Deployment, set[str]]] = {
     "above the maximum": (elastic("--elastic-ep-max-dp-size=3"), {f"MD403 {WIDTH}"}),
     "above the last maximum": (elastic("--elastic-ep-max-dp-size=9", "--elastic-ep-max-dp-size=3"), {f"MD403 {WIDTH}"}),
     "a maximum behind two dashes": (elastic("--", "--elastic-ep-max-dp-size=3"), set()),
-    "a maximum of zero": (elastic("--elastic-ep-max-dp-size=0"), {f"MD404 {ARGS}"}),
+    "a maximum of zero": (elastic("--elastic-ep-max-dp-size=0"), {f"MD404 {ARGS}", "MD302 spec.roles[0]"}),
     "another role beside it": (
         deployment(role("a", elasticEp={"width": 2}).cards(1), role("b")).engine("vLLM", "0.33.0"),
         {"MD402 spec.roles"},

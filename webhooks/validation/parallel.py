@@ -113,6 +113,14 @@ def degrees_readable(subject: Subject) -> Iterator[Problem]:
         fault = next((fault for fault in _faults(subject, view) if _of_degrees(subject, fault)), None)
         if fault is not None:
             yield Problem(field=view.path, said=fault.message, value=view.role.name)
+        elif view.judges_line and subject.known_engine and not elastic_maximum_fits(view.reading(subject.spec)):
+            yield Problem(field=view.path, said="--elastic-ep-max-dp-size is below its minimum 1", value=view.role.name)
+
+
+def elastic_maximum_fits(reading: RoleReading) -> bool:
+    """Whether the elastic maximum, where a line of a known release gives one, is at least 1: a degree, though no status field shows it."""
+    most = reading.option("elastic_ep_max_dp_size")
+    return most is None or not reading.reading.own_table or not isinstance(most.stored, int) or most.stored >= 1
 
 
 # --------------------------------------------------------------------------------------------------------------- width
