@@ -53,18 +53,18 @@ def model_deployment() -> b.Schema:
 def _name_rules() -> list[b.Schema]:
     return [
         b.rule(
-            "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            "!has(self.metadata.name) || self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
             "the name begins the names of Services: it has to start with a letter and hold no dots",
             at=".metadata",
         ),
         b.rule(
-            "self.spec.roles.all(r, self.metadata.name.size() + 1 + r.name.size() <= 63)",
+            "!has(self.metadata.name) || self.spec.roles.all(r, self.metadata.name.size() + 1 + r.name.size() <= 63)",
             "the Service of a role is named <deployment>-<role>, which may have at most 63 characters",
             at=".spec.roles",
         ),
         b.rule(
-            "self.spec.roles.all(r, r.size <= 1 || self.metadata.name.size() + r.name.size() + string(r.replicas - 1).size() + "
-            "string(r.size - 1).size() + 5 <= 63)",
+            "!has(self.metadata.name) || self.spec.roles.all(r, r.size <= 1 || self.metadata.name.size() + r.name.size() + "
+            "string(r.replicas - 1).size() + string(r.size - 1).size() + 5 <= 63)",
             "a member of a replica is named <deployment>-<role>-r<replica>-m<member>, which may have at most 63 characters",
             at=".spec.roles",
         ),

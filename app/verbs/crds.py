@@ -85,32 +85,42 @@ def _plain_dumper() -> Any:
 def _answer_lines(lines: IO[str]) -> None:
     for line in lines:
         if line.strip():
-            sys.stdout.write(json.dumps(_answer(line), ensure_ascii=False, separators=(",", ":")) + "\n")
+            sys.stdout.write(_answer(line) + "\n")
     sys.stdout.flush()
 
 
-def _answer(line: str) -> dict[str, Any]:
+def _answer(line: str) -> str:
     from api.crd.check import admit
 
     try:
-        request = json.loads(line)
-        obj, old = request["object"], request.get("oldObject")
+        request = json.loads(line, parse_constant=_no_constant)
+        if not isinstance(request, dict):
+            raise TypeError("a line is a JSON object")
+        obj, old = request.get("object"), request.get("oldObject")
         if not isinstance(obj, dict) or not (old is None or isinstance(old, dict)):
-            return {"error": "object and oldObject have to be JSON objects"}
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        return {"error": f"not a request: {error}"}
-    stored, faults = admit(obj, old)
-    errors = [{"field": fault.field, "type": fault.type, "message": fault.message} for fault in faults]
-    return {"valid": not faults, "fields": [fault.field for fault in faults], "errors": errors, "object": stored}
+            raise TypeError("object and oldObject are JSON objects")
+        stored, faults = admit(obj, old)
+        errors = [{"field": fault.field, "type": fault.type, "message": fault.message} for fault in faults]
+        answer = {"valid": not faults, "fields": [fault.field for fault in faults], "errors": errors, "object": stored}
+        return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
+    except (ValueError, TypeError, RecursionError) as error:
+        return json.dumps({"error": f"not a request: {error}"})
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _objects(file: IO[str]) -> Iterator[dict[str, Any]]:
     import yaml
 
     for document in yaml.load_all(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        if isinstance(document, dict) and document.get("kind", "").endswith("List") and isinstance(document.get("items"), list):
-            yield from document["items"]
-        elif isinstance(document, dict):
+        if not isinstance(document, dict):
+            continue
+        items = document.get("items")
+        if str(document.get("kind", "")).endswith("List") and isinstance(items, list):
+            yield from (item for item in items if isinstance(item, dict))
+        else:
             yield document
 
 
@@ -122,7 +132,8 @@ def _check(file: IO[str]) -> None:
     for obj in _objects(file):
         if obj.get("apiVersion") != API_VERSION:
             continue
-        name = f"{obj.get('kind')}/{(obj.get('metadata') or {}).get('name', '')}"
+        metadata = obj.get("metadata")
+        name = f"{obj.get('kind')}/{metadata.get('name', '') if isinstance(metadata, dict) else ''}"
         faults = admit(obj)[1]
         wrong += bool(faults)
         click.echo(f"{name}: valid" if not faults else f"{name}: {len(faults)} fault{'s'[: len(faults) > 1]}")

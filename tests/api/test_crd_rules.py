@@ -188,6 +188,13 @@ def test_a_replica_count_of_the_routers_is_not_defaulted() -> None:
     assert admit(server().router().build())[0]["spec"]["router"] == {"name": "llm-d-router"}
 
 
+def test_an_object_that_has_no_name_yet_is_judged_all_the_same() -> None:
+    """A manifest with generateName gets its name from the server; the rules about names wait for it."""
+    document = server().build()
+    document["metadata"] = {"generateName": "qwen-"}
+    assert admit(document)[1] == []
+
+
 def test_the_owned_variables_are_those_of_the_webhook() -> None:
     """Two lists of one fact: the definition's and the webhook's."""
     from api.crd.deployment import OWNED_ENV
