@@ -64,7 +64,7 @@ def _whole(replica: Replica, cause: str) -> Iterator[Removal]:
 
 
 def surplus(replica: Replica, wanted: str) -> tuple[Member, ...]:
-    """The members at a position beyond one per seat; the one kept is the current, ready, eldest."""
+    """The members at a position beyond one per declared seat; the one kept is the current, ready, eldest."""
     if len(replica.members) < 2:
         return ()
     seats: dict[int, list[Member]] = {}
@@ -73,7 +73,10 @@ def surplus(replica: Replica, wanted: str) -> tuple[Member, ...]:
         seat = member.seat if claimed is not None else 0 if replica.total == 1 else None
         if seat is not None and not terminal(member.pod):
             seats.setdefault(seat, []).append(member)
-    extra = [m for members in seats.values() if len(members) > 1 for m in sorted(members, key=lambda m: _worth(m, wanted))[1:]]
+    extra: list[Member] = []
+    for seat, members in seats.items():
+        declared = replica.total is None or seat < replica.total
+        extra += sorted(members, key=lambda m: _worth(m, wanted))[1 if declared else 0 :]
     return tuple(sorted(extra, key=lambda m: m.uid))[:TARGETS_BOUND]
 
 

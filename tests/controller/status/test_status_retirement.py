@@ -42,6 +42,14 @@ ADMISSIONS: dict[str, tuple[Callable[[], Scene], tuple[str, int, tuple[str, ...]
         lambda: scene(size=2).group("server", 0, "a", "b").tap(lambda s: s.pod("b2").seat(1, 2).unready()),
         ("server", 0, ("b2",)),
     ),
+    "a seat beyond the declared total": (
+        lambda: scene(size=2).group("server", 0, "a", "b").tap(lambda s: s.pod("c").seat(2, 2)),
+        ("server", 0, ("c",)),
+    ),
+    "members that disagree on the total shed nothing": (
+        lambda: scene(size=2).group("server", 0, "a", "b").tap(lambda s: s.pod("c").seat(2, 3)),
+        None,
+    ),
     "a Pod that ended by itself beside its successor": (lambda: scene().replicas("a").tap(lambda s: s.pod("old").phase("Failed")), None),
     "a replica that ended by itself": (lambda: scene().replicas("a").tap(lambda s: s.pod("b", ordinal=1).phase("Failed")), None),
     "a departing replica": (lambda: scene().replicas("a").tap(lambda s: s.pod("b", ordinal=1).departing()), None),
