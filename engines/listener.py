@@ -83,7 +83,7 @@ def _stray_demand(strays: Sequence[Stray]) -> tuple[str | None, Provenance] | No
     """The last `--ssl-cert-reqs` among tokens that the engine does not know, in its exact spelling, with its value."""
     found: tuple[str | None, Provenance] | None = None
     for index, stray in enumerate(strays):
-        if stray.kind != "unknown":
+        if stray.kind not in {"unknown", "word"}:
             continue
         name, equals, inline = stray.token.partition("=")
         if name != CERT_REQS:

@@ -1,0 +1,116 @@
+"""Lines that parse and cannot start, or end in something else than they say."""
+
+import pytest
+
+from api.objects import EnvVar
+from engines.facade import read_argv
+from engines.findings import CATALOGUE
+
+
+def ids(line: str, engine: str = "vLLM", version: str | None = None, env: dict[str, str] | None = None) -> set[str]:
+    """The findings of a line, by id; informative ones left out."""
+    reading = read_argv(engine, version, line.split(), [EnvVar(name=k, value=v) for k, v in (env or {}).items()])
+    assert not reading.reading.faults
+    return {f.id for f in reading.findings if f.severity != "info" and f.id != "EA013"}
+
+
+VLLM = {
+    "external balancing with its rank": ("-dp 4 -dpn 1", set()),
+    "a rank left to the cluster": ("-dp 4 -dpn $(GPUSTACK_MEMBER_INDEX)", {"EA011"}),
+    "external beside hybrid": ("-dp 4 -dpl 2 -dpe -dph", {"EA101"}),
+    "a start rank beside an assigned rank": ("-dp 4 -dpn 1 -dpr 1", {"EA101"}),
+    "a local size above the size": ("-dp 4 -dpl 8", {"EA102"}),
+    "a rank beyond the size": ("-dp 4 -dpn 4", {"EA103"}),
+    "a rank without data parallelism": ("-dpn 0", {"EA104"}),
+    "the external flag without a rank": ("-dp 4 -dpe", {"EA105"}),
+    "the external flag with a rank from the node": ("-dp 2 -dpe --nnodes 2 --node-rank 1", set()),
+    "nodes that do not tell the ranks apart": ("-dp 4 -dpe --nnodes 2 --node-rank 1", {"EA105"}),
+    "the hybrid flag without a local size": ("-dp 4 -dph", {"EA106"}),
+    "the hybrid flag over part of the ranks": ("-dp 4 -dpl 2 -dph", set()),
+    "the hybrid flag with one local rank": ("-dp 4 -dpl 1 -dph", {"EA107"}),
+    "the hybrid flag over all ranks": ("-dp 4 -dpl 4 -dph", {"EA107"}),
+    "a start rank that makes it hybrid": ("-dp 4 -dpl 2 -dpr 2", {"EA107"}),
+    "a start rank that makes it external": ("-dp 4 -dpl 1 -dpr 2", {"EA107"}),
+    "a start rank with a local size from the nodes": ("-dp 4 --nnodes 2 --node-rank 1 -dpr 2", {"EA107"}),
+    "a start rank that is dropped": ("-dp 4 -dpr 2", {"EA110"}),
+    "a headless start rank": ("-dp 4 -dpl 2 -dpr 2 --headless", set()),
+    "headless with API servers": ("--headless --api-server-count 2", {"EA108"}),
+    "headless beside hybrid": ("-dp 4 -dpl 2 -dph --headless", {"EA108"}),
+    "multi-port as it should be": ("-dp 4 -dpl 2 -dpm", set()),
+    "multi-port with one local rank": ("-dp 4 -dpl 1 -dpm", {"EA109"}),
+    "multi-port with half a pair": ("-dp 4 -dpl 2 -dpm --ssl-certfile c", {"EA109"}),
+    "an assigned rank with more local ranks": ("-dp 4 -dpn 1 -dpl 2", {"EA111"}),
+    "an unknown backend": ("-dp 2 -dpb gloo", {"EA114"}),
+    "decode context that does not divide": ("-tp 4 -dcp 3", {"EA201"}),
+    "decode context that spans prefill context": ("-tp 2 -pcp 2 -dcp 4", set()),
+    "decode context beside prefill context": ("-tp 4 -pcp 2 -dcp 4", {"EA201"}),
+    "nodes that do not divide the world": ("-tp 2 --nnodes 4", {"EA203"}),
+    "a node rank beyond the nodes": ("-tp 4 --nnodes 2 --node-rank 2", {"EA204"}),
+    "elastic without its load balancer": ("-dp 2 -ep --enable-elastic-ep", {"EA205"}),
+    "elastic as it should be": ("-dp 2 -ep --enable-elastic-ep --enable-eplb", set()),
+    "elastic beside a pipeline": ("-dp 2 -pp 2 -ep --enable-elastic-ep --enable-eplb", {"EA206"}),
+    "an elastic maximum below the size": ("-dp 4 -ep --enable-elastic-ep --enable-eplb --elastic-ep-max-dp-size 2", {"EA207"}),
+    "a key alone": ("--ssl-keyfile k", {"EA301"}),
+    "a certificate alone may hold the key": ("--ssl-certfile c", set()),
+    "a demand that Python does not know": ("--ssl-certfile c --ssl-cert-reqs 3", {"EA303"}),
+    "a socket file": ("--uds /tmp/s", {"EA304"}),
+    "a port beyond 16 bits": ("--port 70000", {"EA305"}),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), VLLM.values(), ids=VLLM.keys())
+def test_vllm(line: str, expected: set[str]) -> None:
+    """Newest release; each rule confirmed with the engine's own launch code."""
+    assert ids(line) == expected
+
+
+OLDER = {
+    "prefill context beside data parallelism": ("-dp 2 -pcp 2", "0.29.0", {"EA202"}),
+    "the same in the newest": ("-dp 2 -pcp 2", "0.33.0", set()),
+    "elastic beside external balancing": ("-dp 2 -dpn 0 -ep --enable-elastic-ep --enable-eplb", "0.29.0", {"EA206"}),
+    "the same in the newest, elastic": ("-dp 2 -dpn 0 -ep --enable-elastic-ep --enable-eplb", "0.33.0", set()),
+    "the node's rank overrides the assigned one": ("-dp 2 -dpe -dpn 9 --nnodes 2 --node-rank 1", "0.29.0", set()),
+    "the assigned rank counts in the newest": ("-dp 2 -dpe -dpn 9 --nnodes 2 --node-rank 1", "0.33.0", {"EA103"}),
+}
+
+
+@pytest.mark.parametrize(("line", "version", "expected"), OLDER.values(), ids=OLDER.keys())
+def test_rules_that_changed_between_releases(line: str, version: str, expected: set[str]) -> None:
+    """A rule is the release's own."""
+    assert ids(line, version=version) == expected
+
+
+def test_the_environment_replaces_an_assigned_rank() -> None:
+    """Size and rank come from the same place."""
+    assert ids("-dpn 1", env={"VLLM_DP_SIZE": "4"}) == {"EA113"}
+
+
+SGLANG = {
+    "a lone certificate": ("--ssl-certfile c", {"EA301"}),
+    "a lone key": ("--ssl-keyfile k", {"EA301"}),
+    "a pair": ("--ssl-certfile c --ssl-keyfile k", set()),
+    "attention beside plain data parallelism": ("--tp-size 4 --attn-dp-size 2 --dp-size 2", {"EA208"}),
+    "attention data parallelism without effect": ("--enable-dp-attention --tp-size 4", {"EA210"}),
+    "attention data parallelism that does not divide": ("--enable-dp-attention --dp-size 3 --tp-size 4", {"EA209"}),
+    "decode context beside prefill context": ("--dcp-size 2 --tp-size 2 --enable-prefill-cp --cp-strategy zigzag", {"EA208"}),
+    "prefill context without a strategy": ("--enable-prefill-cp", {"EA208"}),
+    "attention context that does not divide": ("--tp-size 4 --attn-cp-size 3", {"EA209"}),
+    "MoE data parallelism that does not divide": ("--tp-size 4 --moe-dp-size 3", {"EA209"}),
+    "MoE and expert sizes that do not multiply": ("--tp-size 8 --moe-dp-size 2 --ep-size 2", {"EA208"}),
+    "dwdp that is not the tensor size": ("--tp-size 4 --dwdp-size 2", {"EA209"}),
+    "nodes that do not divide one replica": ("--tp-size 4 --nnodes 3", {"EA203"}),
+    "a node rank beyond the nodes": ("--tp-size 4 --nnodes 2 --node-rank 2", {"EA204"}),
+    "data parallelism over nodes": ("--tp-size 4 --dp-size 2 --nnodes 2", {"EA208"}),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), SGLANG.values(), ids=SGLANG.keys())
+def test_sglang(line: str, expected: set[str]) -> None:
+    """Newest release, read in its own argument hooks."""
+    assert ids(line, "SGLang") == expected
+
+
+def test_every_finding_is_in_the_catalogue_under_its_own_id() -> None:
+    """Ids are stable: lint output, docs and dashboards use them."""
+    assert all(kind.id == key and kind.title for key, kind in CATALOGUE.items())
+    assert len({kind.title for kind in CATALOGUE.values()}) == len(CATALOGUE)
