@@ -284,6 +284,12 @@ RESIZE: dict[str, tuple[Callable[[], Scene], Verdict, str]] = {
         "observed width unknown",
     ),
     "the width is the spec's where the path names none": (lambda: elastic(observed=4, known=True, record=False), ("True", "NoRefusal"), ""),
+    "the width alone was read": (lambda: elastic(observed=2, known=True), ("Unknown", "NotObserved"), ""),
+    "a width that is known to be nothing": (
+        lambda: elastic(known=True, record=False),
+        ("Unknown", "WorldUnprovable"),
+        "observed width unknown",
+    ),
     "never read": (lambda: scene(elasticEp={"width": 4}), ("Unknown", "NotObserved"), ""),
 }
 

@@ -154,6 +154,11 @@ STEPS: dict[str, tuple[Callable[[], Scene], str | None, str]] = {
         None,
         "",
     ),
+    "without Kueue there is no quota to wait for": (
+        lambda: leaving("Settling").tap(lambda s: s.pods.pop(1)).absent_kueue(),
+        None,
+        "",
+    ),
     "a state of another release is left alone": (lambda: leaving("Pondering"), "Pondering", ""),
     "Completed is never kept": (lambda: leaving("Completed"), None, ""),
 }
