@@ -19,6 +19,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from app.health import Health
 from app.metrics import exposition
 from app.page import Row, render
+from app.protocol import BoundedProtocol
 from webhooks.lane import Application, ReviewLane
 from webhooks.server import ReviewServer
 
@@ -114,7 +115,7 @@ class HttpServer:
     def __init__(self, app: Application, bound: socket.socket, *, tls: ssl.SSLContext | None, keep_alive: int, drain: float) -> None:
         config = uvicorn.Config(
             app=_typed(app),
-            http="httptools",
+            http=BoundedProtocol,
             loop="none",
             ws="none",
             lifespan="off",
