@@ -1,0 +1,155 @@
+"""How things end: a Pod's grace on the cluster's clock, owners and dependents, namespaces, definitions."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from local_world import MAPS, PODS, StillClock, config_map, owner, pod, running, settle
+
+from local.cluster import EmbeddedCluster
+from local.kueue import workload_definition
+
+World = tuple[EmbeddedCluster, httpx.AsyncClient, StillClock]
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """A cluster on a clock that stands."""
+    clock = StillClock()
+    async with running(tmp_path, clock=clock) as (cluster, client):
+        yield cluster, client, clock
+
+
+async def _gone(client: httpx.AsyncClient, path: str) -> bool:
+    return (await client.get(path)).status_code == 404
+
+
+async def test_a_pod_goes_when_its_grace_is_over_and_not_before(world: World) -> None:
+    """As a kubelet would end it."""
+    cluster, client, clock = world
+    await client.post(PODS, json=pod("p", grace=30))
+    await client.delete(f"{PODS}/p")
+    await settle(cluster)
+    clock.pass_by(29)
+    await settle(cluster)
+    assert not await _gone(client, f"{PODS}/p")
+    clock.pass_by(1)
+    await settle(cluster)
+    assert await _gone(client, f"{PODS}/p")
+
+
+async def test_a_second_deletion_may_shorten_the_grace_and_never_lengthen_it(world: World) -> None:
+    """The earlier end counts."""
+    cluster, client, _ = world
+    await client.post(PODS, json=pod("p", grace=30))
+    first = (await client.delete(f"{PODS}/p")).json()["metadata"]
+    longer = (await client.request("DELETE", f"{PODS}/p", json={"gracePeriodSeconds": 60})).json()["metadata"]
+    shorter = (await client.request("DELETE", f"{PODS}/p", json={"gracePeriodSeconds": 5})).json()["metadata"]
+    assert longer["deletionTimestamp"] == first["deletionTimestamp"]
+    assert shorter["deletionGracePeriodSeconds"] == 5
+    assert shorter["deletionTimestamp"] < first["deletionTimestamp"]
+    await settle(cluster)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_a_finished_pod_has_no_grace(world: World, phase: str) -> None:
+    """Nothing runs that could be asked to stop."""
+    _, client, _ = world
+    await client.post(PODS, json=pod("p"))
+    merge = {"Content-Type": "application/merge-patch+json"}
+    await client.patch(f"{PODS}/p/status", json={"status": {"phase": phase}}, headers=merge)
+    await client.delete(f"{PODS}/p")
+    assert await _gone(client, f"{PODS}/p")
+
+
+async def test_a_pod_with_a_finalizer_outlives_its_grace(world: World) -> None:
+    """Until the finalizer is taken off."""
+    cluster, client, clock = world
+    body = pod("p")
+    body["metadata"]["finalizers"] = ["example.com/hold"]
+    await client.post(PODS, json=body)
+    await client.delete(f"{PODS}/p")
+    await settle(cluster)
+    clock.pass_by(40)
+    await settle(cluster)
+    assert (await client.get(f"{PODS}/p")).json()["metadata"]["deletionGracePeriodSeconds"] == 0
+    await client.patch(f"{PODS}/p", json={"metadata": {"finalizers": None}}, headers={"Content-Type": "application/merge-patch+json"})
+    assert await _gone(client, f"{PODS}/p")
+
+
+async def test_without_a_kubelet_an_ending_pod_stays(tmp_path: Path) -> None:
+    """For tests that play the kubelet themselves."""
+    clock = StillClock()
+    async with running(tmp_path, clock=clock, kubelet=False) as (cluster, client):
+        await client.post(PODS, json=pod("p", grace=1))
+        await client.delete(f"{PODS}/p")
+        await settle(cluster)
+        clock.pass_by(100)
+        await settle(cluster)
+        assert not await _gone(client, f"{PODS}/p")
+
+
+async def test_a_dependent_of_two_goes_with_the_last_of_them(world: World) -> None:
+    """And loses the reference to the first."""
+    cluster, client, _ = world
+    one, two = [(await client.post(MAPS, json=config_map(name))).json() for name in ("one", "two")]
+    await client.post(MAPS, json=config_map("child", ownerReferences=[owner(one), owner(two)]))
+    await client.delete(f"{MAPS}/one")
+    await settle(cluster)
+    left = (await client.get(f"{MAPS}/child")).json()["metadata"]["ownerReferences"]
+    assert [ref["name"] for ref in left] == ["two"]
+    await client.delete(f"{MAPS}/two")
+    await settle(cluster)
+    assert await _gone(client, f"{MAPS}/child")
+
+
+async def test_a_whole_line_of_descent_is_collected(world: World) -> None:
+    """Grandchildren too."""
+    cluster, client, _ = world
+    above = (await client.post(MAPS, json=config_map("g0"))).json()
+    for index in range(1, 4):
+        above = (await client.post(MAPS, json=config_map(f"g{index}", ownerReferences=[owner(above)]))).json()
+    await client.delete(f"{MAPS}/g0")
+    await settle(cluster)
+    assert (await client.get(MAPS)).json()["items"] == []
+
+
+async def test_foreground_waits_for_the_dependents(world: World) -> None:
+    """The owner goes last."""
+    cluster, client, _ = world
+    boss = (await client.post(MAPS, json=config_map("boss"))).json()
+    child = config_map("child", ownerReferences=[owner(boss, blockOwnerDeletion=True)], finalizers=["example.com/hold"])
+    await client.post(MAPS, json=child)
+    await client.request("DELETE", f"{MAPS}/boss", json={"propagationPolicy": "Foreground"})
+    await settle(cluster)
+    assert (await client.get(f"{MAPS}/boss")).json()["metadata"]["finalizers"] == ["foregroundDeletion"]
+    await client.patch(f"{MAPS}/child", json={"metadata": {"finalizers": None}}, headers={"Content-Type": "application/merge-patch+json"})
+    await settle(cluster)
+    assert await _gone(client, f"{MAPS}/boss")
+
+
+async def test_a_namespace_with_a_pod_waits_for_its_grace(world: World) -> None:
+    """Terminating until it is empty, also of its default account."""
+    cluster, client, clock = world
+    await client.post("/api/v1/namespaces", json={"metadata": {"name": "n"}})
+    await client.post("/api/v1/namespaces/n/pods", json=pod("p", grace=10))
+    await client.delete("/api/v1/namespaces/n")
+    await settle(cluster)
+    assert (await client.get("/api/v1/namespaces/n")).json()["status"]["phase"] == "Terminating"
+    clock.pass_by(10)
+    await settle(cluster)
+    assert await _gone(client, "/api/v1/namespaces/n")
+    assert not [key for table in cluster.store.tables.values() for key in table.keys("n")]
+
+
+async def test_a_definition_that_is_posted_again_starts_empty(world: World) -> None:
+    """Its objects went with it, its watchers were told."""
+    _, client, _ = world
+    objects = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads"
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await client.post(objects, json={"metadata": {"name": "w"}})
+    assert (await client.delete(f"{definitions}/workloads.kueue.x-k8s.io")).status_code == 200
+    assert (await client.get(objects)).status_code == 404
+    assert (await client.post(definitions, json=workload_definition())).status_code == 201
+    assert (await client.get(objects)).json()["items"] == []
