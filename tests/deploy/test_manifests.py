@@ -1,6 +1,7 @@
 """The manifests agree with the code: paths, names, ports, settings, and permissions that are needed and no more."""
 
 import itertools
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +245,11 @@ def test_every_file_is_yaml_without_repeated_keys_or_tabs(file: str) -> None:
         if isinstance(document, dict):
             assert document["apiVersion"]
             assert document["kind"]
+
+
+def test_the_image_s_tag_is_this_version() -> None:
+    """A release that forgets the manifests would install its predecessor."""
+    (container,) = by_identity(manifests(Options()))[("Deployment", "modelwarden")]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"modelwarden:{version('modelwarden')}"
+    listing = yaml.safe_load((DEPLOY / "base" / "kustomization.yaml").read_text(encoding="utf-8"))
+    assert listing["images"] == [{"name": "modelwarden", "newTag": version("modelwarden")}]
