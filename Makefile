@@ -44,6 +44,9 @@ bench: $(VENV)/.installed .run/kopf/.installed ## CPU per review beside kopf, ar
 fuzz: $(VENV)/.installed ## bounded fuzzing of reviews, annotations, argv and Secrets
 	$(BIN)/python -m pytest tests/fuzz -m "slow or not slow" $(ARGS)
 
+simulate: $(VENV)/.installed ## 10,000 random scenarios of the controller in a simulated cluster (ARGS="--seeds N" or "--seed N --steps 1,2")
+	$(BIN)/python -m tests.simulation $(ARGS)
+
 docs: $(VENV)/.installed ## regenerate the pages that come from registries
 	$(BIN)/python -m scripts.docs
 

@@ -1,7 +1,7 @@
 """`python -m tests.simulation`: many seeds over two processes; what fails is shrunk and told so that it can be played again.
 
-    --seeds N [--first N]      run N seeds
-    --seed N [--steps 1,4,7]   play one, told in full
+--seeds N [--first N]      run N seeds
+--seed N [--steps 1,4,7]   play one, told in full
 """
 
 import argparse
@@ -10,9 +10,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
+from functools import partial
 
 
 def _settle() -> None:
@@ -29,6 +27,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--steps", help="indexes of the steps to take, by commas; all of them when left out")
+    parser.add_argument("--most-steps", type=int, default=99, help="take only the first steps of each scenario")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--most", type=int, default=3, help="failures after which no more seeds are run")
@@ -55,14 +54,15 @@ def _many(options: argparse.Namespace) -> int:
     seeds = range(options.first, options.first + options.seeds)
     size = 20
     chunks = [tuple(seeds[at : at + size]) for at in range(0, len(seeds), size)]
+    play_batch = partial(batch, most_steps=options.most_steps)
     totals: Counter[str] = Counter()
     failures = []
     if options.workers == 1:
-        results = map(batch, chunks)
+        results = map(play_batch, chunks)
         pool = None
     else:
         pool = ProcessPoolExecutor(options.workers)
-        results = pool.map(batch, chunks)
+        results = pool.map(play_batch, chunks)
     for counts, failed in results:
         totals.update(counts)
         failures += failed
@@ -74,16 +74,16 @@ def _many(options: argparse.Namespace) -> int:
     if failures:
         print("failing seeds:", ", ".join(f"{seed} ({invariant})" for seed, invariant in failures[:200]))
     for seed, _ in failures[: options.tell]:
-        _tell(seed, shrink=not options.no_shrink)
+        _tell(seed, options.most_steps, shrink=not options.no_shrink)
     return 1 if failures else 0
 
 
-def _tell(seed: int, *, shrink: bool) -> None:
-    from tests.simulation.running import play, replay_log, shrunk
+def _tell(seed: int, most: int, *, shrink: bool) -> None:
+    from tests.simulation.running import first_steps, play, replay_log, shrunk
 
-    steps = shrunk(seed) if shrink else None
+    steps = shrunk(seed, most) if shrink else first_steps(seed, most)
     outcome = play(seed, steps, verbose=True)
-    chosen = "" if steps is None else f" --steps {','.join(map(str, steps)) or ','}"
+    chosen = f" --steps {','.join(map(str, steps)) or ','}"
     print(f"\nseed {seed} breaks an invariant; play it again with\n    python -m tests.simulation --seed {seed}{chosen}\n")
     print(replay_log(outcome))
 

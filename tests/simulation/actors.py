@@ -29,7 +29,7 @@ def is_router(pod: Object) -> bool:
 
 
 class Kubelet:
-    """Starts Pods, reports them ready, and takes them away when their grace is over. A leaving Pod goes on reporting ready, as real ones do."""
+    """Starts Pods, reports them ready, takes them away when their grace is over. A leaving Pod goes on reporting ready, as real ones do."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -113,7 +113,9 @@ class Kubelet:
             self._world.store.delete(PODS, meta(pod)["namespace"], name, uid=uid, grace=0, author="kubelet")
 
     def _write(self, pod: Object, status: Object) -> None:
-        self._world.store.patch(PODS, meta(pod)["namespace"], meta(pod)["name"], {"status": {**status}}, "status", "kubelet")
+        self._world.store.patch(
+            PODS, meta(pod)["namespace"], meta(pod)["name"], {"status": {**status}}, subresource="status", author="kubelet"
+        )
 
 
 class Kueue:

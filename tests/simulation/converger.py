@@ -1,9 +1,11 @@
 """The operator's other half, which renders Pods, Services and the router. It keeps off what an operation holds.
 
-It creates what the spec declares and nobody occupies, turns one outdated replica over at a time, replaces Pods that ended by themselves, and
-tears down. Where the controller only reports, it also does what a stored operation asks for, and in half of the runs removes by itself what
-the spec no longer declares, so that a removal past the operation is seen too.
+It creates what the spec declares and nobody occupies, turns one outdated replica over at a time, replaces Pods that ended by themselves,
+and tears down. Where the controller only reports, it also does what a stored operation asks for, and in half of the runs removes by itself
+what the spec no longer declares, so that a removal past the operation is seen too.
 """
+
+from contextlib import suppress
 
 from api import keys
 from controller.kinds import BINDINGS, MODEL_DEPLOYMENTS
@@ -47,10 +49,8 @@ class Converger:
         self._world.store.delete(PODS, meta(item)["namespace"], meta(item)["name"], uid=meta(item)["uid"], author="converger")
 
     def _create(self, item: Object) -> None:
-        try:
+        with suppress(RefusedError):  # a Pod of that name that lost its seat may be in the way
             self._world.store.create(PODS, item, "converger")
-        except RefusedError:
-            pass  # a Pod of that name that lost its seat is in the way
 
     # ------------------------------------------------------------------------------------------------------------- roles
 
@@ -154,4 +154,4 @@ class Converger:
             store.create(PODS, router_pod(deployment, found, replica_set), "converger")
         ready = sum(reported(p, "Ready") == "True" and not is_leaving(p) for p in pods)
         status = {"readyReplicas": ready, "replicas": len(pods), "observedGeneration": meta(found)["generation"]}
-        store.patch(DEPLOYMENTS, namespace, name, {"status": status}, "status", "converger")
+        store.patch(DEPLOYMENTS, namespace, name, {"status": status}, subresource="status", author="converger")

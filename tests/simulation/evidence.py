@@ -1,4 +1,4 @@
-"""What a verdict must rest on, counted a second time from the sender's own cache by a few plain lines that share nothing with the judgement.
+"""What a verdict must rest on, counted a second time from the sender's own cache by a few lines that share nothing with the judgement.
 
 Only definite claims are examined: a number of ready replicas, a member that is ready or not, a condition that is False, a label taken away.
 A claim of Unknown needs no support.
@@ -130,7 +130,12 @@ def _router(view: View, reason: str) -> bool:
 
 def _eligibility(view: View, _reason: str) -> bool:
     failing = any(says(pod) == "False" for pod in view.pods)
-    return failing or b"retirement" in bytes(view.deployment.status) or any(not view._whole(pods) for _, pods in view._placed()) or _intent(view)
+    return (
+        failing
+        or b"retirement" in bytes(view.deployment.status)
+        or any(not view._whole(pods) for _, pods in view._placed())
+        or _intent(view)
+    )
 
 
 def _intent(view: View) -> bool:

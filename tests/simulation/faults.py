@@ -4,6 +4,7 @@ A rule names the requests that it befalls and what befalls them. The API server 
 or after it was carried out, or its watch is ended, repeats itself, lags or falls silent.
 """
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,6 +40,7 @@ class Faults:
     lag: dict[str, tuple[float, float]] = field(default_factory=dict)  # plural -> until, seconds an event takes
     repeated: dict[str, int] = field(default_factory=dict)  # plural -> events still to be sent twice
     silent: dict[str, float] = field(default_factory=dict)  # plural -> until; nothing comes, not even the end
+    cleared: asyncio.Event = field(default_factory=asyncio.Event)  # what hangs is let go
 
     def outcome(self, method: str, plural: str, who: str) -> str:
         """What befalls this request, or nothing."""
@@ -75,5 +77,6 @@ class Faults:
     def clear(self) -> None:
         """All is well from now on."""
         self.rules.clear()
+        self.cleared.set()
         for part in (self.slow, self.lag, self.repeated, self.silent):
             part.clear()

@@ -1,7 +1,7 @@
 """What must hold at every step, watched from both ends: when a process sends, and when the world has changed.
 
-At the sending end the process's own cache is what a verdict may rest on, so a claim without support in it is caught before the wire adds its
-delays. At the world's end the stored objects are the truth: an operation is there before its deletes, and is one at a time.
+At the sending end the process's own cache is what a verdict may rest on, so a claim without support in it is caught before the wire adds
+its delays. At the world's end the stored objects are the truth: an operation is there before its deletes, and is one at a time.
 """
 
 from collections import defaultdict
@@ -85,9 +85,13 @@ class Invariants:
             return
         lease = process.settings
         if holder != request.who and not (by_force and now - since <= lease.renew_deadline):
-            self.breach("only the Lease holder writes", f"{request.who} sends {request.method} {request.plural} while {holder or 'nobody'} holds it")
+            self.breach(
+                "only the Lease holder writes", f"{request.who} sends {request.method} {request.plural} while {holder or 'nobody'} holds it"
+            )
         elif holder == request.who and now - self._renewed > lease.lease_duration:
-            self.breach("only the Lease holder writes", f"{request.who} sends {request.method} with a Lease of {now - self._renewed:.1f} s ago")
+            self.breach(
+                "only the Lease holder writes", f"{request.who} sends {request.method} with a Lease of {now - self._renewed:.1f} s ago"
+            )
 
     # ------------------------------------------------------------------------------------------------------- arrival end
 
@@ -99,7 +103,9 @@ class Invariants:
                 return
             if not version:
                 self.breach("a status is written with its resourceVersion", f"{request.who} sends none")
-            elif version == meta(found)["resourceVersion"] and merge(found.get("status"), request.body.get("status")) == found.get("status"):
+            elif version == meta(found)["resourceVersion"] and merge(found.get("status"), request.body.get("status")) == found.get(
+                "status"
+            ):
                 self.breach("no write when nothing changed", f"{request.who} patches {request.name} with what is there")
         elif request.method == "DELETE":
             self._on_delete(request)
@@ -172,8 +178,12 @@ class Invariants:
             self._on_annotations(old, new)
             return
         self.status_writes += 1
-        if after.get("observedGeneration", 0) > meta(new)["generation"] or after.get("observedGeneration", 0) < before.get("observedGeneration", 0):
-            self.breach("observedGeneration never runs back or ahead", f"{before.get('observedGeneration')} to {after.get('observedGeneration')}")
+        if after.get("observedGeneration", 0) > meta(new)["generation"] or after.get("observedGeneration", 0) < before.get(
+            "observedGeneration", 0
+        ):
+            self.breach(
+                "observedGeneration never runs back or ahead", f"{before.get('observedGeneration')} to {after.get('observedGeneration')}"
+            )
         self._on_conditions(before, after)
         self._on_retirement(before.get("retirement"), after.get("retirement"))
 
@@ -220,7 +230,9 @@ class Invariants:
             return
         same = before["targetMemberUIDs"] == after["targetMemberUIDs"]
         if not same and (before["state"] != "Aborted" or self._present(before["targetMemberUIDs"])):
-            self.breach("never two retirements", f"{before['state']} of {before['targetMemberUIDs']} gives way to {after['targetMemberUIDs']}")
+            self.breach(
+                "never two retirements", f"{before['state']} of {before['targetMemberUIDs']} gives way to {after['targetMemberUIDs']}"
+            )
         if same:
             self._on_step(before, after)
 
@@ -246,5 +258,3 @@ class Invariants:
             for pod in self._world.pods()
             if meta(pod)["uid"] in uids and pod["status"].get("phase") not in ("Failed", "Succeeded")
         ]
-
-

@@ -1,7 +1,7 @@
 """A controller process inside the world: the real client and the real controller, started, stopped cleanly, or killed between two awaits.
 
-Killed means: from that moment nothing it does reaches the world. What was on its way to the API server may still have been carried out; what
-it remembers is gone. Its successor has another name and an empty cache.
+Killed means: from that moment nothing it does reaches the world. What was on its way to the API server may have been carried out; what it
+remembers is gone. Its successor has another name and an empty cache.
 """
 
 import asyncio

@@ -1,5 +1,6 @@
 """Seeds played, counted, and shrunk: the smallest list of steps that still breaks the same invariant."""
 
+import gc
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -22,12 +23,19 @@ def play(seed: int, steps: Sequence[int] | None = None, *, verbose: bool = False
     return run(scenario, chosen, verbose=verbose)
 
 
-def batch(seeds: Sequence[int]) -> tuple[Counter[str], list[tuple[int, str]]]:
+def first_steps(seed: int, most: int) -> tuple[int, ...]:
+    """The indexes of a scenario's first steps."""
+    return tuple(step.index for step in draw(seed).steps)[:most]
+
+
+def batch(seeds: Sequence[int], most_steps: int = 99) -> tuple[Counter[str], list[tuple[int, str]]]:
     """Several seeds: what happened in them, and which failed."""
+    gc.freeze()
+    gc.disable()  # a run makes much and keeps nothing; one sweep a batch is enough
     counts: Counter[str] = Counter()
     failed: list[tuple[int, str]] = []
     for seed in seeds:
-        outcome = play(seed)
+        outcome = play(seed, first_steps(seed, most_steps))
         counts["seeds"] += 1
         counts["virtual seconds"] += int(outcome.seconds)
         counts["status writes"] += outcome.status_writes
@@ -38,13 +46,14 @@ def batch(seeds: Sequence[int]) -> tuple[Counter[str], list[tuple[int, str]]]:
         if outcome.broken is not None:
             counts[f"broken: {outcome.broken.invariant}"] += 1
             failed.append((seed, outcome.broken.invariant))
+    gc.collect()
     return counts, failed
 
 
-def shrunk(seed: int) -> tuple[int, ...]:
+def shrunk(seed: int, most: int = 99) -> tuple[int, ...]:
     """Delta debugging over the steps: drop halves, quarters and so on down to single ones, as long as the same invariant breaks."""
-    first = play(seed).broken
-    steps = tuple(step.index for step in draw(seed).steps)
+    steps = first_steps(seed, most)
+    first = play(seed, steps).broken
     if first is None:
         return steps
 

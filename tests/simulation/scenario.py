@@ -29,7 +29,8 @@ class Step(NamedTuple):
 # What may happen, and how often relative to the rest.
 KINDS: Final[dict[str, int]] = {
     # the user
-    "scale": 10,
+    "scale": 8,
+    "shrink": 6,
     "drop-role": 3,
     "restore-role": 3,
     "edit": 2,
@@ -77,6 +78,34 @@ KINDS: Final[dict[str, int]] = {
 }
 
 
+# What half of the scenarios consist of: one removal, and whatever may come between its steps.
+AROUND_A_RETIREMENT: Final = (
+    "shrink",
+    "scale",
+    "restore-role",
+    "retry",
+    "surplus",
+    "unready",
+    "restart",
+    "fail",
+    "delete-pod",
+    "preempt",
+    "busy",
+    "engine-down",
+    "dissent",
+    "drop-watch",
+    "compact",
+    "lag",
+    "repeat",
+    "refuse",
+    "crash",
+    "crash-at-await",
+    "second",
+    "cut-lease",
+    "clock",
+)
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A seed's shape and steps."""
@@ -92,15 +121,20 @@ class Scenario:
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     rng = random.Random(f"scenario/{seed}")
-    spec = _spec(rng)
-    kinds, weights = list(KINDS), list(KINDS.values())
+    focused = rng.random() < 0.5
+    spec = _spec(rng, focused=focused)
+    kinds = AROUND_A_RETIREMENT if focused else tuple(KINDS)
+    weights = [KINDS[kind] for kind in kinds]
+    drawn = [rng.choices(kinds, weights)[0] for _ in range(rng.randint(4, 14))]
+    if focused:
+        drawn[0] = rng.choice(("shrink", "shrink", "surplus", "drop-role"))
     steps = tuple(
-        Step(index, round(rng.expovariate(1 / 7.0), 2), rng.choices(kinds, weights)[0], rng.randrange(1000) / 1000, rng.randrange(1000) / 1000)
-        for index in range(rng.randint(4, 14))
+        Step(index, round(rng.expovariate(1 / (4.0 if focused else 7.0)), 2), kind, rng.randrange(1000) / 1000, rng.randrange(1000) / 1000)
+        for index, kind in enumerate(drawn)
     )
     return Scenario(
         seed=seed,
-        act="retire" if rng.random() < 0.8 else "status",
+        act="retire" if focused or rng.random() < 0.7 else "status",
         kueue=rng.random() < 0.8,
         spec=spec,
         binding="kvCache" in spec,
@@ -108,17 +142,17 @@ def draw(seed: int) -> Scenario:
     )
 
 
-def _spec(rng: random.Random) -> Object:
+def _spec(rng: random.Random, *, focused: bool) -> Object:
     engine, version = rng.choice((("vLLM", "0.25.1"), ("vLLM", "0.29.0"), ("SGLang", "0.5.21"), ("vLLM", "0.11.0")))
     spec: dict[str, Any] = {"model": {"name": "qwen"}, "engine": {"name": engine, "version": version}}
     shape = rng.random()
-    if shape < 0.45:
-        spec["roles"] = [_role("main", "Server", rng.randint(1, 3), 2 if rng.random() < 0.25 else 1)]
-    elif shape < 0.65:
+    if shape < (0.6 if focused else 0.4):
+        spec["roles"] = [_role("main", "Server", rng.randint(2 if focused else 1, 3), 2 if rng.random() < 0.25 else 1)]
+    elif shape < (0.95 if focused else 0.65):
         spec["roles"] = [_role("left", "Server", rng.randint(1, 2), 1), _role("right", "Server", rng.randint(1, 2), rng.choice((1, 1, 2)))]
     else:
         spec["roles"] = [_role("prefill", "Prefill", rng.randint(1, 2), 1), _role("decode", "Decode", rng.randint(1, 2), 1)]
-    if rng.random() < 0.75:
+    if rng.random() < (0.9 if focused else 0.7):
         spec["router"] = {"name": "vllm-router" if engine == "vLLM" else "sglang-gateway", "replicas": rng.choice((1, 1, 2))}
     if rng.random() < 0.25:
         spec["kvCache"] = {"poolRef": {"name": "cache"}, "connector": "Mooncake"}
@@ -126,7 +160,14 @@ def _spec(rng: random.Random) -> Object:
 
 
 def _role(name: str, kind: str, replicas: int, size: int) -> Object:
-    return {"name": name, "kind": kind, "replicas": replicas, "size": size, "instanceType": "h100", "extraArgs": ["--max-model-len", "4096"]}
+    return {
+        "name": name,
+        "kind": kind,
+        "replicas": replicas,
+        "size": size,
+        "instanceType": "h100",
+        "extraArgs": ["--max-model-len", "4096"],
+    }
 
 
 def deployment(scenario: Scenario) -> Object:

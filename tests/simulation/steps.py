@@ -75,6 +75,17 @@ class Steps:
 
         self._edit_spec(change)
 
+    def _shrink(self, step: Step) -> None:
+        """One replica less, or two."""
+
+        def change(spec: Object) -> Object:
+            roles = [dict(role) for role in spec["roles"]]
+            role = max(roles, key=lambda one: one.get("replicas", 1)) if step.at < 0.7 else roles[-1]
+            role["replicas"] = max(role.get("replicas", 1) - (1 if step.size < 0.7 else 2), 0)
+            return {"roles": roles}
+
+        self._edit_spec(change)
+
     def _drop_role(self, step: Step) -> None:
         def change(spec: Object) -> Object:
             roles = spec["roles"]
@@ -147,9 +158,15 @@ class Steps:
     def _foreign_condition(self, step: Step) -> None:
         found = self._deployment()
         if found is not None:
-            entry = {"type": "Audited", "status": "True", "reason": f"R{int(step.size * 3)}", "message": "", "lastTransitionTime": self._world.stamp()}
+            entry = {
+                "type": "Audited",
+                "status": "True",
+                "reason": f"R{int(step.size * 3)}",
+                "message": "",
+                "lastTransitionTime": self._world.stamp(),
+            }
             status = {"status": {"conditions": with_condition(found, entry)}}
-            self._world.store.patch(MODEL_DEPLOYMENTS, NAMESPACE, NAME, status, "status", "auditor")
+            self._world.store.patch(MODEL_DEPLOYMENTS, NAMESPACE, NAME, status, subresource="status", author="auditor")
 
     # --------------------------------------------------------------------------------------------------------- kubelets
 
@@ -298,5 +315,3 @@ class Steps:
         """A process's wall clock jumps, up to five minutes either way."""
         if (process := pick(self._stage.alive(), step.at)) is not None:
             process.clock.skew += timedelta(seconds=int(600 * step.size - 300))
-
-

@@ -190,19 +190,24 @@ class Store:
             item.setdefault("status", {"phase": "Pending"})
         return self._commit(collection, (namespace, name), None, item, author)
 
-    def patch(self, resource: Resource, namespace: str, name: str, patch: Object, subresource: str = "", author: str = "world") -> Object:
+    def patch(
+        self, resource: Resource, namespace: str, name: str, patch: Object, *, subresource: str = "", author: str = "world"
+    ) -> Object:
         """A merge patch."""
-        return self.update(resource, namespace, name, merge(self.get(resource, namespace, name), patch), patch, subresource, author)
+        wanted = merge(self.get(resource, namespace, name), patch)
+        return self.update(resource, (namespace, name), wanted, patch, subresource=subresource, author=author)
 
-    def replace(self, resource: Resource, namespace: str, name: str, item: Object, subresource: str = "", author: str = "world") -> Object:
+    def replace(
+        self, resource: Resource, namespace: str, name: str, item: Object, *, subresource: str = "", author: str = "world"
+    ) -> Object:
         """PUT."""
-        return self.update(resource, namespace, name, item, item, subresource, author)
+        return self.update(resource, (namespace, name), item, item, subresource=subresource, author=author)
 
     def update(
-        self, resource: Resource, namespace: str, name: str, wanted: Object, sent: Object, subresource: str = "", author: str = "world"
+        self, resource: Resource, key: tuple[str, str], wanted: Object, sent: Object, *, subresource: str = "", author: str = "world"
     ) -> Object:
         """What PUT and PATCH come to: `wanted` is the whole object to be, `sent` carries the preconditions."""
-        collection, old = self.collection(resource), self.get(resource, namespace, name)
+        collection, old = self.collection(resource), self.get(resource, *key)
         conditions = sent.get("metadata") or {}
         self._hold(resource, old, conditions.get("uid"), conditions.get("resourceVersion"))
         if subresource == "status":
@@ -219,8 +224,8 @@ class Store:
         if collection.counts_generations and new.get("spec") != old.get("spec"):
             meta(new)["generation"] = meta(old)["generation"] + 1
         if "deletionTimestamp" in meta(new) and not meta(new).get("finalizers") and resource.plural != "pods":
-            return self._commit(collection, (namespace, name), old, None, author)
-        return self._commit(collection, (namespace, name), old, new, author)
+            return self._commit(collection, key, old, None, author)
+        return self._commit(collection, key, old, new, author)
 
     def delete(
         self,

@@ -114,7 +114,8 @@ class Wire:
             if self.dead:
                 raise _unreachable(url)
             if outcome == "hang":
-                await asyncio.sleep(3600.0)
+                await self._faults.cleared.wait()
+                raise aiohttp.ServerDisconnectedError
             refusal = _REFUSALS.get(outcome)
             if refusal is not None and not (outcome == "409" and method not in ("PUT", "PATCH")):
                 return _refused(*refusal)
@@ -152,11 +153,17 @@ class Wire:
                 body = {**request.body, "metadata": {**request.body.get("metadata", {}), "namespace": namespace}}
                 return Response(201, encode(self._store.create(resource, body, self.who)))
             case "PUT":
-                return Response(200, encode(self._store.replace(resource, namespace, name, request.body, request.subresource, self.who)))
+                return Response(
+                    200,
+                    encode(self._store.replace(resource, namespace, name, request.body, subresource=request.subresource, author=self.who)),
+                )
             case "PATCH":
                 if request.kind != "application/merge-patch+json":
                     raise RefusedError(415, "UnsupportedMediaType", request.kind)
-                return Response(200, encode(self._store.patch(resource, namespace, name, request.body, request.subresource, self.who)))
+                return Response(
+                    200,
+                    encode(self._store.patch(resource, namespace, name, request.body, subresource=request.subresource, author=self.who)),
+                )
             case "DELETE":
                 wanted = (request.body or {}).get("preconditions") or {}
                 gone = self._store.delete(
