@@ -1,11 +1,12 @@
 """Findings about the line itself: what was set aside, refused without mattering, repeated, left open. Launch rules come from
 `engines.launch`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from engines import launch_sglang, launch_vllm
 from engines.findings import Finding, finding
+from engines.kubelet import PROVIDED
 from engines.launch import Facts
 from engines.listener import CERT_REQS
 from engines.parallelism import Parallelism
@@ -49,7 +50,8 @@ def judge_line(  # noqa: PLR0917 - everything that was read
         found.append(_other_table(reading))
     table = load(reading.engine, reading.table)
     if table.deprecated or unresolved:
-        found += _uses(consumed.occurrences, table.deprecated)
+        told = {fault.position for fault in reading.faults if fault.kind == "unresolved"}
+        found += _uses(consumed.occurrences, table.deprecated, told)
     if last and not reading.faults:
         facts = Facts(last, table.release)
         if reading.engine == VLLM:
@@ -113,11 +115,11 @@ def _config(reading: "Reading", last: Mapping[str, Occurrence]) -> list[Finding]
     return found
 
 
-def _uses(occurrences: Sequence[Occurrence], deprecated: frozenset[str]) -> list[Finding]:
+def _uses(occurrences: Sequence[Occurrence], deprecated: frozenset[str], told: Container[int | None]) -> list[Finding]:
     found: list[Finding] = []
     for use in occurrences:
-        if use.unresolved:
-            names = ", ".join(f"$({show(name)})" for name in use.unresolved[:4])
+        if use.unresolved and use.position not in told and not PROVIDED.issuperset(use.unresolved):
+            names = ", ".join(f"$({show(name)})" for name in use.unresolved[:4] if name not in PROVIDED)
             found.append(finding("EA011", f"{show(use.spelling)}: {names} is not in the role's own environment", use.position))
         if use.registered in deprecated:
             found.append(finding("EA013", f"{use.registered} is deprecated: the engine warns and may drop it", use.position))

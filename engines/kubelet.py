@@ -21,6 +21,9 @@ class Expanded(msgspec.Struct, frozen=True):
     unresolved: tuple[str, ...] = ()
 
 
+# What the operator itself adds to every member's environment (admission facts 3.5): a reference to one of these is in order.
+PROVIDED: Final = frozenset({"GPUSTACK_REPLICA_LEADER_ADDRESS", "GPUSTACK_REPLICA_SIZE", "GPUSTACK_MEMBER_INDEX"})
+
 # Expansion multiplies: a handful of variables that name each other twice would fill the memory. No real command line comes near this.
 LIMIT: Final = 1 << 18
 

@@ -29,7 +29,9 @@ KINDS = (
     ("ambiguous option", "ambiguous"),
     ("ignored explicit argument", "unwanted_value"),
     ("invalid choice", "invalid_choice"),
-    ("expected ", "missing_value"),
+    ("expected one argument", "missing_value"),
+    ("expected at least one argument", "missing_value"),
+    ("expected at most one argument", "missing_value"),
     ("cannot be converted", "invalid_value"),
     ("invalid ", "invalid_value"),
 )

@@ -16,7 +16,8 @@ def ids(line: str, engine: str = "vLLM", version: str | None = None, env: dict[s
 
 VLLM = {
     "external balancing with its rank": ("-dp 4 -dpn 1", set()),
-    "a rank left to the cluster": ("-dp 4 -dpn $(GPUSTACK_MEMBER_INDEX)", {"EA011"}),
+    "a rank that the operator fills in": ("-dp 4 -dpn $(GPUSTACK_MEMBER_INDEX)", set()),
+    "a rank that nobody known fills in": ("-dp 4 -dpn $(RANK)", {"EA011"}),
     "external beside hybrid": ("-dp 4 -dpl 2 -dpe -dph", {"EA101"}),
     "a start rank beside an assigned rank": ("-dp 4 -dpn 1 -dpr 1", {"EA101"}),
     "a local size above the size": ("-dp 4 -dpl 8", {"EA102"}),
