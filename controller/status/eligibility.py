@@ -40,9 +40,6 @@ class Leg(StrEnum):
     UNSUPPORTED = "Unsupported"
 
 
-OPEN: Final = frozenset({Leg.UNKNOWN, Leg.UNSUPPORTED})
-
-
 class Standing(msgspec.Struct, frozen=True):
     """One replica with its criteria, in the order in which they are asked.
 
@@ -74,11 +71,12 @@ class Standing(msgspec.Struct, frozen=True):
 
 def standing(replica: Replica, legs: Mapping[str, Leg]) -> Standing:
     """A replica's standing under its criteria."""
+    amiss = [(name, leg) for name, leg in legs.items() if leg is not Leg.VERIFIED]
     return Standing(
         replica,
         legs,
-        tuple([name for name, leg in legs.items() if leg is Leg.FAILED]),
-        tuple([name for name, leg in legs.items() if leg in OPEN]),
+        tuple([name for name, leg in amiss if leg is Leg.FAILED]),
+        tuple([name for name, leg in amiss if leg is not Leg.FAILED]),
         any(member.ready is not Ready.UNKNOWN for member in replica.members),
     )
 

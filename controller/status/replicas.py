@@ -10,7 +10,7 @@ Source: status facts 2.1-2.3, lessons F43, F49, F51, F60.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import msgspec
@@ -40,6 +40,7 @@ class Ready(StrEnum):
     UNKNOWN = "Unknown"
 
 
+@lru_cache(maxsize=4096)
 def decimal(text: str | None) -> int | None:
     """A non-negative decimal that fits an int32, or None for anything else."""
     if text is None or len(text) > 10 or not (text.isascii() and text.isdigit()):
@@ -100,6 +101,9 @@ class Replica(msgspec.Struct, frozen=True):
 
 def shape_of(members: tuple[Member, ...]) -> tuple[int | None, Shape]:
     """The total that the members declare (None where they disagree or cannot be read), and the verdict on the set."""
+    if len(members) == 1 and keys.MEMBER_INDEX not in members[0].pod.metadata.labels:
+        alone = decimal(members[0].pod.metadata.annotations.get(keys.POD_GROUP_TOTAL_COUNT, "1")) or None
+        return alone, Shape.COMPLETE if alone == 1 else Shape.UNREADABLE
     totals = {m.pod.metadata.annotations.get(keys.POD_GROUP_TOTAL_COUNT, "1") for m in members}
     total = decimal(next(iter(totals))) if len(totals) == 1 else None
     if not total:
