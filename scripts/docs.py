@@ -4,9 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from api.reasons import markdown as conditions
+from app.verbs.argspage import page as arguments
 from webhooks.ruletable import page as rules
 
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/args.md": arguments,
     "docs/conditions.md": conditions,
     "docs/rules.md": rules,
 }
