@@ -42,6 +42,12 @@ def test_a_binding_that_is_lost_keeps_what_was_published() -> None:
     assert scene().cache(None).before(kv_cache=published).judge().kv_cache == published
 
 
+def test_a_binding_that_came_back_is_registered_now() -> None:
+    """Outside a teardown the stored answer is no answer."""
+    found = scene().cache().stood("DomainRegistered", "False", "BindingNotFound")
+    assert found.verdict("DomainRegistered") == ("True", "Registered")
+
+
 CACHE: dict[str, tuple[Callable[[], Scene], Verdict, tuple[str, ...]]] = {
     "no cache declared": (scene, ("True", "NotApplicable"), ()),
     "a replica stored": (lambda: scene().cache().replicas("a").stored("a", 1, 9), ("True", "CacheActive"), ("server ordinal 0",)),
@@ -202,6 +208,13 @@ EVENTS: dict[str, tuple[Callable[[], Scene], Verdict, bool]] = {
     "Pods that publish": (lambda: pair().tap(lambda s: s.pod("a", "pre").publishing()), ("True", "Publishing"), True),
     "Pods that publish, spelt with underscores": (
         lambda: pair().tap(lambda s: s.pod("a", "pre").publishing("--kv_events_config")),
+        ("True", "Publishing"),
+        True,
+    ),
+    "Pods whose whole line is the command": (
+        lambda: pair().tap(
+            lambda s: s.pod("a", "pre").publishing().main.update(args=[], command=["vllm", "serve", "m", "--kv-events-config", "{}"])
+        ),
         ("True", "Publishing"),
         True,
     ),
