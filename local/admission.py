@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from local import statuses
-from local.dialing import Dialer, WebhookCallError
+from local.conditions import hold
+from local.dialing import Dialer, WebhookCallError, request_of
 from local.hooks import Hook, NamespaceLabels, matching
 from local.kinds import Registry
 from local.operation import Operation
@@ -70,8 +71,21 @@ class Admission:
             if isinstance(outcome, BaseException):
                 raise outcome
 
+    @staticmethod
+    def _asked_for(hook: Hook, conditions: list[JSON], op: Operation, obj: JSON | None, old: JSON | None) -> bool:
+        """Whether the webhook's own conditions hold. Raises 403 where that cannot be told and failurePolicy is Fail."""
+        try:
+            return hold(conditions, request_of("", hook, op, obj, old))
+        except WebhookCallError as fault:
+            if hook.fails_closed:
+                raise statuses.forbidden(f'{op.served.plural} "{op.name}" is forbidden: webhook "{hook.name}": {fault}') from fault
+            return False
+
     async def _ask(self, hook: Hook, op: Operation, obj: JSON | None, old: JSON | None) -> JSON | None:
         """The response of one webhook, or None where it could not be asked and may be ignored. Raises on refusal."""
+        conditions = hook.spec.get("matchConditions")
+        if conditions and not self._asked_for(hook, conditions, op, obj, old):
+            return None
         if op.dry_run and hook.spec.get("sideEffects") not in {"None", "NoneOnDryRun"}:
             raise statuses.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:

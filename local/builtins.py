@@ -7,6 +7,7 @@ import base64
 import binascii
 from collections.abc import Callable
 
+from local import conditions
 from local.statuses import Cause
 from local.wire import JSON
 
@@ -254,6 +255,7 @@ def _check_webhooks(obj: JSON, old: JSON | None) -> list[Cause]:
         elif config.get("url") and not str(config["url"]).startswith("https://"):
             text = f"Invalid value: \"{config['url']}\": 'https' is the only allowed URL scheme; desired format: https://host[/path]"
             out.append(Cause(f"{where}.clientConfig.url", "FieldValueInvalid", text))
+        out += conditions.faults(hook.get("matchConditions") or [], f"{where}.matchConditions")
         if not 1 <= hook.get("timeoutSeconds", 10) <= 30:
             text = f"Invalid value: {hook['timeoutSeconds']}: the timeout value must be between 1 and 30 seconds"
             out.append(Cause(f"{where}.timeoutSeconds", "FieldValueInvalid", text))

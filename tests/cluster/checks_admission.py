@@ -321,3 +321,21 @@ async def _(cluster: TestCluster) -> None:
     for each in bad:
         body = {"metadata": {"name": f"e-{guarded.space}"}, "webhooks": [each]}
         assert (await cluster.wire("POST", f"{ROOT}/validatingwebhookconfigurations", body)).code == 422
+
+
+@check("matchConditions keep a webhook from being asked, and one that cannot be evaluated refuses under Fail")
+async def _(cluster: TestCluster) -> None:
+    cluster.needs(28, "matchConditions")
+    guarded = await Guarded.make(cluster)
+    mine = {"name": "not-mine", "expression": "request.userInfo.username != 'carol'"}
+    wanted = {"name": "wanted", "expression": "!has(object.data) || object.data.kind == 'x' || object.metadata.name.startsWith('probe')"}
+    await guarded.arm(guarded.hook(guarded.server.on("/v", _allow), operations=["CREATE"], matchConditions=[mine, wanted]))
+    carol = cluster.wire_as("carol", ("system:masters",))
+    (await carol("POST", guarded.maps, config_map("a", kind="x"))).ok()
+    (await cluster.wire("POST", guarded.maps, config_map("b", kind="y"))).ok()
+    (await cluster.wire("POST", guarded.maps, config_map("c", kind="x"))).ok()
+    assert [request["name"] for request in guarded.server.asked] == ["c"]
+    assert (await cluster.wire("POST", guarded.maps, config_map("d", other="x"))).code == 403
+    bad = guarded.hook({"url": "https://127.0.0.1:1/v"}, matchConditions=[{"name": "bad", "expression": "this is not CEL"}])
+    body = {"metadata": {"name": f"bad-{guarded.space}"}, "webhooks": [bad]}
+    assert (await cluster.wire("POST", f"{ROOT}/validatingwebhookconfigurations", body)).code == 422
