@@ -81,7 +81,7 @@ class Settings(BaseSettings):
     certs_source: Literal["secret", "files", "memory"] = Field(
         "secret",
         alias="certs.source",
-        description="secret: self-made and shared by all replicas; files: another's (cert-manager); memory: self-made, for one replica only",
+        description="secret: self-made, shared by all replicas; files: another's (cert-manager); memory: self-made, one replica only",
     )
     certs_folder: Path = Field(
         Path("/var/run/modelwarden/certs"), alias="certs.folder", description="where tls.crt, tls.key and ca.crt are mounted (source files)"
