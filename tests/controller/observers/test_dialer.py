@@ -118,7 +118,7 @@ async def test_nobody_listening() -> None:
 async def test_addresses_that_no_pod_has(host: str) -> None:
     """Loopback, link-local, multicast, unspecified and names are refused before anything is sent."""
     async with Dialer(VirtualClock()) as dialer:
-        with pytest.raises(ObservationError):
+        with pytest.raises(ObservationError, match=r"is not dialled|no Pod"):
             await dialer.get(host, 80, "/", seconds=1.0)
 
 
