@@ -11,12 +11,13 @@ import ipaddress
 from collections import defaultdict
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Final, Self
-
-import httpx
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from api.clock import Clock
 from controller.waiting import within
+
+if TYPE_CHECKING:
+    import httpx
 
 MIB: Final = 1 << 20
 PER_HOST: Final = 2
@@ -44,8 +45,12 @@ class Dialer:
     """Bounded in total and per host. Use as a context."""
 
     def __init__(
-        self, clock: Clock, *, concurrency: int = 16, allow_local: bool = False, transport: httpx.AsyncBaseTransport | None = None
+        self, clock: Clock, *, concurrency: int = 16, allow_local: bool = False, transport: "httpx.AsyncBaseTransport | None" = None
     ) -> None:
+        import httpx  # noqa: PLC0415 - a fifth of a second that a start need not wait for; whoever never observes never pays
+
+        self._failures = (httpx.HTTPError, httpx.InvalidURL, OSError)
+        self._url = httpx.URL
         self._clock = clock
         self._allow_local = allow_local
         self._total = asyncio.Semaphore(concurrency)
@@ -101,20 +106,20 @@ class Dialer:
         refuse_address(host, allow_local=self._allow_local)
         if scheme not in ("http", "https") or not 0 < port < 65536:
             raise ObservationError(f"{scheme}://{host}:{port} is no endpoint")
-        url = httpx.URL(scheme=scheme, host=host, port=port, path=path)
+        url = self._url(scheme=scheme, host=host, port=port, path=path)
         async with self._hosts[host], self._total:
             try:
                 return await within(self._clock, seconds, self._read(method, url, cap, body, headers))
             except TimeoutError as fault:
                 raise ObservationError(f"no answer within {seconds:g} s") from fault
-            except (httpx.HTTPError, httpx.InvalidURL, OSError) as fault:
+            except self._failures as fault:
                 raise ObservationError(f"{type(fault).__name__}: {fault}") from fault
             finally:
                 if len(self._hosts) > 4096:
                     self._hosts = defaultdict(self._hosts.default_factory, {h: s for h, s in self._hosts.items() if s.locked()})
 
     async def _read(
-        self, method: str, url: httpx.URL, cap: int, body: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+        self, method: str, url: "httpx.URL", cap: int, body: Mapping[str, Any] | None, headers: Mapping[str, str] | None
     ) -> bytes:
         async with self._http.stream(method, url, json=body, headers=dict(headers) if headers else None) as response:
             if response.status_code != 200:
