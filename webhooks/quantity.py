@@ -36,8 +36,19 @@ def _parse(written: str) -> Decimal | None:
     return value * (1 << _BINARY[suffix]) if suffix in _BINARY else None
 
 
-def whole(value: Decimal | None) -> int | None:
-    """The quantity as an integer, or None when it is fractional or no quantity."""
+def whole(written: Written) -> int | None:
+    """A quantity as an integer, or None when it is fractional or no quantity."""
+    if isinstance(written, str) and len(written) <= LONGEST:
+        return _whole(written)
+    return _as_integer(parse_quantity(written))
+
+
+@lru_cache(maxsize=1024)
+def _whole(written: str) -> int | None:
+    return _as_integer(_parse(written))
+
+
+def _as_integer(value: Decimal | None) -> int | None:
     return int(value) if value is not None and value == value.to_integral_value() else None
 
 

@@ -221,6 +221,13 @@ WRITES = {
         GONE,
         refused="StaleTerm",
     ),
+    "handover: the term is above the decision but not the binding": Write(
+        FREE.bound(5).decided(2, term=3), FREE.bound(4, RIVAL).decided(2, term=3), SCALER_USER, GONE, refused="StaleTerm"
+    ),
+    "handover: no decision was made yet": Write(FREE.bound(3), FREE.bound(4, RIVAL), SCALER_USER, GONE, allowed_as="Handover"),
+    "handover: no decision was made yet, and the term is 1 again": Write(
+        FREE.bound(3), FREE.bound(1, RIVAL), SCALER_USER, GONE, refused="StaleTerm"
+    ),
     "handover: the old scaler is alive": Write(BOUND, BOUND.bound(4, RIVAL, "other"), SCALER_USER, ACTIVE, refused="ScalerAlive"),
     "handover: scaling without a decision": Write(
         BOUND, BOUND.bound(4, RIVAL, "other").scaled(5), SCALER_USER, GONE, refused="StaleDecision"

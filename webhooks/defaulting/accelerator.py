@@ -7,8 +7,8 @@ next and name everything that is wrong together. Source: admission facts 4.
 from collections.abc import Mapping
 
 from api.objects import InstanceType, ModelDeployment, Role
-from engines.facade import read_argv
 from webhooks.patch import Operation, add
+from webhooks.readings import read_line
 
 
 def _open(role: Role) -> bool:
@@ -43,7 +43,7 @@ def _cards(deployment: ModelDeployment, role: Role) -> int | None:
     engine = deployment.spec.engine
     if role.elastic_ep is None or engine.name != "vLLM":
         return 1
-    reading = read_argv(engine.name, engine.version, role.extra_args, role.env)
+    reading = read_line(engine.name, engine.version, role.extra_args, role.env)
     given = reading.option("tensor_parallel_size")
     if given is None:
         return None if any(fault.dest == "tensor_parallel_size" for fault in reading.reading.faults) else 1

@@ -13,8 +13,9 @@ from msgspec import UNSET, Raw, UnsetType
 from api import keys
 from api.objects import EngineSpec, Role, Struct
 from engines import gates
-from engines.facade import RoleReading, read_argv, read_role
+from engines.facade import RoleReading
 from webhooks.patch import Operation, add
+from webhooks.readings import read_line
 
 HOST = "0.0.0.0"  # noqa: S104 - every interface of the Pod, as the contract says
 
@@ -44,12 +45,14 @@ class PodShape(Struct, frozen=True):
 
 def gate_patch(engine: EngineSpec, role: Role, pod: PodShape) -> list[Operation]:
     """What to add to a Pod of that role: missing listen flags, and the three probes where the role is gated and the Pod has none."""
+    if role.command:
+        return []
     index = next((i for i, container in enumerate(pod.containers) if container.name == keys.MAIN_CONTAINER), None)
     if index is None:
         return []
     container = pod.containers[index]
-    judged = read_role(engine, role).gates
-    own = read_argv(engine.name, engine.version, container.args or (), role.env, ports=role.ports)
+    judged = read_line(engine.name, engine.version, role.extra_args, role.env, role.ports).gates
+    own = read_line(engine.name, engine.version, container.args or (), role.env, role.ports)
     path = f"/spec/containers/{index}"
     operations = _flags(path, container, judged, own)
     if judged.gated and not container.probed and not _moved(judged, own):

@@ -58,7 +58,7 @@ def interface_whole(subject: Subject) -> Iterator[Problem]:
         written = view.role.resources.interface if view.role.resources else None
         if written is None:
             continue
-        count = whole(parse_quantity(written))
+        count = whole(written)
         if count is None or count < 0:
             yield Problem(field=f"{view.path}.resources.interface", value=written, said="must be a whole number of at least 0")
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from webhooks.validation.findings import Problem, rule
-from webhooks.validation.subject import Subject
+from webhooks.validation.subject import KINDS, Subject
 
-KINDS = frozenset({"Server", "Prefill", "Decode", "Encode"})
 ENGINES = frozenset({"vLLM", "SGLang"})
 
 
@@ -36,7 +35,7 @@ def kind_once(subject: Subject) -> Iterator[Problem]:
         first.setdefault(kind, view.role.name)
 
 
-@rule("MD123", "KindRendered", "Every kind is one that the engine renders.", "spec.roles[i].kind", when="kinds", source="3.4")
+@rule("MD123", "KindRendered", "Every kind is one that the engine renders.", "spec.roles[i].kind", when="strange", source="3.4")
 def kind_rendered(subject: Subject) -> Iterator[Problem]:
     """Fires only where the schema did not look: unknown kinds and unknown engines."""
     if _mixed(subject):
@@ -53,7 +52,7 @@ def kind_rendered(subject: Subject) -> Iterator[Problem]:
     "EncodeNeedsPair",
     "An Encode role stands beside at least one Prefill and one Decode.",
     "spec.roles[i].kind",
-    when="kinds",
+    when="encode",
     source="D5",
 )
 def encode_needs_pair(subject: Subject) -> Iterator[Problem]:
@@ -66,14 +65,14 @@ def encode_needs_pair(subject: Subject) -> Iterator[Problem]:
             yield Problem(field=f"{view.path}.kind", value="Encode", said=f"no {' and no '.join(missing)} role stands beside it")
 
 
-@rule("MD125", "EncodeNeedsRouter", "An Encode role is served behind a router only.", "spec.router", when="kinds", source="D5")
+@rule("MD125", "EncodeNeedsRouter", "An Encode role is served behind a router only.", "spec.router", when="encode", source="D5")
 def encode_needs_router(subject: Subject) -> Iterator[Problem]:
     """Nobody else sends it work."""
     if not _mixed(subject) and subject.spec.router is None and "Encode" in subject.kinds:
         yield Problem(field="spec.router", reason="Required", said="a deployment with an Encode role needs a router")
 
 
-@rule("MD126", "EncodeOwnsNoCommand", "An Encode role does not replace the command.", "spec.roles[i].command", when="kinds", source="D5")
+@rule("MD126", "EncodeOwnsNoCommand", "An Encode role does not replace the command.", "spec.roles[i].command", when="encode", source="D5")
 def encode_command(subject: Subject) -> Iterator[Problem]:
     """The operator renders an encoder's line."""
     if _mixed(subject):

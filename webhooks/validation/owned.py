@@ -68,10 +68,12 @@ def resolve(engine: str, version: str | None, token: str, owned: Iterable[str]) 
 
 
 def _tokens(subject: Subject, view: RoleView, owned: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
+    heads = {key[:3] for key in owned}
+    if view.heads.isdisjoint(heads):
+        return
     engine = subject.spec.engine
-    initials = {key[2] for key in owned}
     for position, token in enumerate(view.role.extra_args):
-        if token.startswith("--") and token[2:3] in initials:
+        if token[:3] in heads:
             key = resolve(engine.name, engine.version, token, owned)
             if key is not None:
                 yield position, token.split("=", 1)[0], key

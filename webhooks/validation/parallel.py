@@ -4,13 +4,14 @@ The load-balance shape here is finer than the status field: it decides what is r
 """
 
 from collections.abc import Iterator
+from math import prod
 from typing import Literal
 
 import msgspec
 
 from engines.facade import Fault, RoleReading
 from engines.parallelism import DEGREES
-from webhooks.quantity import parse_quantity, same_quantity, whole
+from webhooks.quantity import same_quantity, whole
 from webhooks.validation.findings import Problem, rule
 from webhooks.validation.subject import RoleView, Subject
 
@@ -70,7 +71,10 @@ _SPEAKERS = frozenset(
 
 def _faults(subject: Subject, view: RoleView) -> tuple[Fault, ...]:
     """What makes a role's line unreadable and may refuse it: under a table of the declared version's own (D5)."""
-    return view.reading(subject.spec).refusals if view.judges_line and subject.known_engine else ()
+    if not view.judges_line or not subject.known_engine:
+        return ()
+    reading = view.reading(subject.spec)
+    return reading.refusals if reading.reading.faults else ()
 
 
 def _of_degrees(subject: Subject, fault: Fault) -> bool:
@@ -140,16 +144,14 @@ def width_fits(subject: Subject) -> Iterator[Problem]:
         return
     for view in subject.roles:
         written = view.role.resources.accelerator if view.role.resources else None
-        cards = whole(parse_quantity(written)) if written is not None else None
+        cards = whole(written) if written is not None else None
         if cards is None or cards <= 0 or _width_kept(view):
             continue
         reading = view.reading(subject.spec)
         if reading.parallelism.source.kind == "Unknown" or _wired(subject, reading):
             continue
         factors = width_factors(subject.spec.engine.name, reading)
-        width = 1
-        for _, factor in factors:
-            width = min(width * factor, 2**63 - 1)
+        width = min(prod([factor for _, factor in factors]), 2**63 - 1)
         if width > cards:
             shown = " x ".join(f"{name} {factor}" for name, factor in factors if factor > 1)
             yield Problem(

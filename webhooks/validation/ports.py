@@ -40,6 +40,8 @@ def port_matches(subject: Subject) -> Iterator[Problem]:
 
 def own_port(view: RoleView, spec: ModelDeploymentSpec) -> int | None:
     """The port that a role's line passes itself, where it can be read."""
+    if "--p" not in view.heads:
+        return None
     tokens = view.role.command or view.role.extra_args
     if not any(token.startswith("--p") and "--port".startswith(token.split("=", 1)[0]) for token in tokens):
         return None

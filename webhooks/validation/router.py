@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from webhooks.validation.findings import Problem, rule
-from webhooks.validation.subject import RoleView, Subject
+from webhooks.validation.subject import Subject
 
 _COMMON = frozenset(
     {
@@ -114,14 +114,10 @@ def router_plaintext(subject: Subject) -> Iterator[Problem]:
     if router is None or not subject.known_engine:
         return
     for view in subject.roles:
-        if (view.judges_line or not subject.router_kept) and _may_encrypt(view) and view.reading(subject.spec).tls.enabled:
+        if "--s" in view.heads and (view.judges_line or not subject.router_kept) and view.reading(subject.spec).tls.enabled:
             yield Problem(
                 field="spec.router", value=router.name, said=f"role {view.role.name!r} serves HTTPS, the router speaks plaintext to it"
             )
-
-
-def _may_encrypt(view: RoleView) -> bool:
-    return any(token.startswith("--s") for token in view.role.command or view.role.extra_args)
 
 
 @rule("MD507", "RouterNeedsOnePort", "Behind a router all roles share one serving port.", "spec.router", when="router", source="3.7")
@@ -147,7 +143,11 @@ def direct_decoder_port(subject: Subject) -> Iterator[Problem]:
     if router is None or router.name != "llm-d-router" or not subject.known_engine:
         return
     for view in subject.managed():
-        if view.role.effective_kind != "Decode" or not (view.judges_line or not subject.router_kept or view.ports_changed):
+        if (
+            "--p" not in view.heads
+            or view.role.effective_kind != "Decode"
+            or not (view.judges_line or not subject.router_kept or view.ports_changed)
+        ):
             continue
         listener = view.reading(subject.spec).listener
         if listener.port_declared and listener.port == view.role.serving_port:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDeployment, ModelDeploymentSpec, Role
-from engines.facade import RoleReading, read_argv
+from engines.facade import RoleReading
+from webhooks.readings import read_line
 from webhooks.settings import AdmissionSettings
 from webhooks.validation.findings import Feature
 
@@ -17,7 +18,7 @@ from webhooks.validation.findings import Feature
 class RoleView:
     """A role of the new object, its place, and the role of that name in the old one."""
 
-    __slots__ = ("_reading", "index", "judges_arguments", "judges_line", "old", "path", "ports_changed", "role", "taken_over")
+    __slots__ = ("_reading", "heads", "index", "judges_arguments", "judges_line", "old", "path", "ports_changed", "role", "taken_over")
 
     def __init__(self, index: int, role: Role, old: Role | None, *, engine_kept: bool = True) -> None:
         self.index = index
@@ -29,18 +30,22 @@ class RoleView:
         self.judges_arguments = old is None or role.extra_args != old.extra_args or role.command != old.command
         self.judges_line = self.judges_arguments or old is None or role.env != old.env or not engine_kept
         self.ports_changed = old is None or role.ports != old.ports
+        # How the tokens begin: most rules see from it that no token can be theirs.
+        self.heads = {token[:3] for token in role.extra_args}
+        if role.command:
+            self.heads.update([token[:3] for token in role.command])
         self._reading: RoleReading | None = None
 
     def reading(self, spec: ModelDeploymentSpec) -> RoleReading:
         """The role's one stream of arguments as its engine reads it: the command where the role has one, else the extra arguments."""
         if self._reading is None:
             role = self.role
-            self._reading = read_argv(spec.engine.name, spec.engine.version, role.command or role.extra_args, role.env, ports=role.ports)
+            self._reading = read_line(spec.engine.name, spec.engine.version, role.command or role.extra_args, role.env, role.ports)
         return self._reading
 
     def served_names(self, spec: ModelDeploymentSpec) -> tuple[str, ...] | None:
         """The values of the last `--served-model-name`, or None without one."""
-        if not any(token.startswith("--s") for token in self.role.extra_args):
+        if "--s" not in self.heads:
             return None
         given = self.reading(spec).option("served_model_name")
         return None if given is None else given.values
@@ -53,6 +58,9 @@ class Fabric(msgspec.Struct, frozen=True, gc=False):
     pool: KVCachePool | None = None
 
 
+KINDS = frozenset({"Server", "Prefill", "Decode", "Encode"})
+
+
 def _role_features(view: RoleView, found: set[Feature]) -> None:
     role = view.role
     if view.old is None:
@@ -61,6 +69,8 @@ def _role_features(view: RoleView, found: set[Feature]) -> None:
         found.update(("line", "ports"))
     if role.kind not in {"Server", ""}:
         found.add("kinds")
+        if role.kind == "Encode":
+            found.add("encode")
     if role.size > 1:
         found.update(("members", "names"))
     if role.ports:
@@ -155,11 +165,13 @@ class Subject:
         if not spec.engine.version:
             found.add("unversioned")
         if not self.known_engine:
-            found.add("kinds")
+            found.add("strange")
         if len(self.roles) > 1:
             found.update(("several", "names"))
         for view in self.roles:
             _role_features(view, found)
+        if "kinds" in found and not KINDS.issuperset(self.kinds):
+            found.add("strange")
         return frozenset(found)
 
     def managed(self) -> Iterator[RoleView]:

@@ -1,0 +1,24 @@
+"""Readings of command lines, remembered: many Pods share one role, and a write is seen by two webhooks.
+
+A reading is a pure function of its arguments, so remembering changes nothing but the time. Long lines are read anew, so that nobody fills
+the memory with them.
+"""
+
+from functools import lru_cache
+
+from api.objects import EnvVar, RolePort
+from engines.facade import RoleReading, read_argv
+
+LINES = 512
+TOKENS, CHARACTERS = 64, 256
+
+_remembered = lru_cache(maxsize=LINES)(read_argv)
+
+
+def read_line(
+    engine: str, version: str | None, argv: tuple[str, ...], env: tuple[EnvVar, ...] = (), ports: tuple[RolePort, ...] = ()
+) -> RoleReading:
+    """`engines.facade.read_argv`, remembered for lines of a usual length."""
+    if len(argv) + len(env) > TOKENS or any(len(token) > CHARACTERS for token in argv):
+        return read_argv(engine, version, argv, env, ports=ports)
+    return _remembered(engine, version, argv, env, ports=ports)
