@@ -106,7 +106,7 @@ def assess(snapshot: Snapshot) -> Assessment:
         reasons.DOMAIN_REGISTERED: domain,
         reasons.QUOTA_RESERVED: quota,
         reasons.CACHE_ATTACHED: cache_attached.judge(deployment, snapshot.binding, fleet, ground.unmanaged, snapshot.observations),
-        reasons.REPLICAS_UP_TO_DATE: replicas_up_to_date.judge(figures, previous(before, reasons.REPLICAS_UP_TO_DATE)),
+        reasons.REPLICAS_UP_TO_DATE: replicas_up_to_date.judge(figures, previous(before, reasons.REPLICAS_UP_TO_DATE), fleet),
         reasons.ROLE_KINDS_READY: role_kinds_ready.judge(roles),
         reasons.KV_EVENTS_PUBLISHING: kv_events_publishing.judge(deployment, publishing),
         reasons.ROUTER_READY: routed,

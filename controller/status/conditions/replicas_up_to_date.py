@@ -1,6 +1,6 @@
 """ReplicasUpToDate: do the running replicas match the desired explicit spec hash and the minimum render-version?
 
-Source: seed "ReplicasUpToDate", decision D9, status facts 4.4.
+Source: seed "ReplicasUpToDate", decision D9, status facts 4.4, lesson F60.
 """
 
 from collections.abc import Sequence
@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from api.reasons import REPLICAS_UP_TO_DATE
 from api.status import Condition
 from controller.snapshot import Rollout, Slot
-from controller.status.text import are, counted
+from controller.status.replicas import Fleet
+from controller.status.text import are, counted, listed
 from controller.status.verdict import Verdict, verdict
 
 
-def judge(rollout: Rollout, before: Condition | None) -> Verdict:
-    """`before` is the stored condition: a gap that a rollout left is still that rollout's."""
+def judge(rollout: Rollout, before: Condition | None, fleet: Fleet) -> Verdict:
+    """`before` is the stored condition: a gap that a rollout left is still that rollout's. `fleet` knows who still occupies a position."""
     if not rollout.observed or not rollout.accounted:
         return verdict(REPLICAS_UP_TO_DATE, "RolloutNotObserved", "This pass could account for no replica.")
     held = f"{rollout.held} of {rollout.outdated} outdated replicas"
@@ -28,9 +29,16 @@ def judge(rollout: Rollout, before: Condition | None) -> Verdict:
         return verdict(REPLICAS_UP_TO_DATE, "RolloutInProgress", text)
     if rollout.missing:
         rolling = before is not None and before.reason == "RolloutInProgress"
-        text = f"{counted(len(rollout.missing), 'replica')} {are(len(rollout.missing))} missing: {_slots(rollout.missing)}."
+        text = f"{counted(len(rollout.missing), 'replica')} {are(len(rollout.missing))} missing: {_slots(rollout.missing)}{_occupied(rollout.missing, fleet)}."
         return verdict(REPLICAS_UP_TO_DATE, "RolloutInProgress" if rolling else "ReplacementInProgress", text)
     return verdict(REPLICAS_UP_TO_DATE, "UpToDate", f"All {counted(rollout.accounted, 'replica')} accounted for match.")
+
+
+def _occupied(missing: Sequence[Slot], fleet: Fleet) -> str:
+    """Departing Pods that hold a missing position: its successor is created once they have left the API server."""
+    seats = [fleet.occupied.get((slot.role, slot.ordinal)) for slot in missing]
+    names = [member.name for replica in seats if replica is not None for member in replica.members if member.pod.metadata.deleting]
+    return f"; departing Pods still hold a position: {listed(names)}" if names else ""
 
 
 def _slots(missing: Sequence[Slot]) -> str:

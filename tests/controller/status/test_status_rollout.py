@@ -91,7 +91,7 @@ ROLLOUT: dict[str, tuple[Callable[[], Scene], tuple[str, str], str]] = {
     "a departed replica is missing": (
         lambda: aged("current", "current").tap(lambda s: s.pods[1].departing()),
         ("False", "ReplacementInProgress"),
-        "server ordinal 1",
+        "server ordinal 1; departing Pods still hold a position: qwen-p1.",
     ),
     "a gap that a rollout left is still the rollout's": (
         lambda: aged("current", "current").tap(lambda s: s.pods[1].departing()).stood("ReplicasUpToDate", "False", "RolloutInProgress"),
@@ -112,7 +112,7 @@ ROLLOUT: dict[str, tuple[Callable[[], Scene], tuple[str, str], str]] = {
     "the lowest ordinals are missing": (
         lambda: scene(replicas=4).replicas("x", first=2),
         ("False", "ReplacementInProgress"),
-        "server ordinal 0, 1, 3",
+        "server ordinal 0, 1, 3.",
     ),
     "a converging pass's own account wins": (lambda: aged(OLD).rollout(accounted=1), ("True", "UpToDate"), ""),
     "nothing is held although something would hold it": (lambda: aged("current").rollout(heldBy="Weights"), ("True", "UpToDate"), ""),
