@@ -77,7 +77,7 @@ class EmbeddedCluster:
         self.store = Store(history)
         self.registry = Registry()
         self.doors = Doors()
-        self.faults = Faults(self.store)
+        self.faults = Faults(self.store, self.clock)
         self.admission = Admission(self.registry, self._configurations, self._namespace_labels)
         self.writer = Writer(self.store, self.registry, self.admission, self.clock, self._written)
         self.remover = Remover(self.store, self.admission, self.clock, self.writer)

@@ -42,4 +42,4 @@ def show(served: Served, body: bytes) -> bytes:
     """Stored bytes as this version shows them."""
     if is_renamed(served):
         return encode_object(from_stored(served, decode(body)))
-    return swap_version(body, served.stored_api_version, served.api_version)
+    return swap_version(body, served.api_version)

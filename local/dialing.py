@@ -42,10 +42,11 @@ class Dialer:
     def _context(self, bundle: str, name: str) -> ssl.SSLContext:
         context = self._contexts.get((bundle, name))
         if context is None:
-            context = ssl.create_default_context()
             if bundle:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
                 context.load_verify_locations(cadata=base64.b64decode(bundle).decode())
+            else:
+                context = ssl.create_default_context()  # the machine's own authorities, which take a moment to read
             if len(self._contexts) > 64:
                 self._contexts.clear()  # a rotating caBundle must not keep every old context
             self._contexts[bundle, name] = context

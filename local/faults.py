@@ -1,9 +1,9 @@
 """Switches for tests: make the embedded cluster behave as a bad day would. Nothing here is on unless somebody switches it on."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from api.clock import Clock
 from local import statuses
 from local.statuses import StatusError
 from local.store import Store, Table
@@ -38,8 +38,9 @@ class Faults:
     `verb` is get, list, watch, create, update, patch or delete; `resource` a plural, with `/subresource` where there is one.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._switches: list[_Switch] = []
         self._twice: dict[str, int] = {}
 
@@ -50,7 +51,7 @@ class Faults:
         self._switches.append(_Switch(code, 0.0, verb, resource, times, retry_after))
 
     def delay(self, seconds: float, *, verb: str | None = None, resource: str | None = None, times: int = 1) -> None:
-        """Answer the next `times` such requests that much later."""
+        """Answer the next `times` such requests that much later, on the cluster's clock."""
         self._switches.append(_Switch(0, seconds, verb, resource, times, None))
 
     def clear(self) -> None:
@@ -70,7 +71,7 @@ class Faults:
                 if switch.retry_after is not None:
                     fault.retry_after = switch.retry_after
                 raise fault
-            await asyncio.sleep(switch.delay)
+            await self._clock.sleep(switch.delay)
 
     # -------------------------------------------------------------------------------------------------------- watches
 

@@ -24,12 +24,13 @@ def encode_object(obj: JSON) -> bytes:
     return encode(head)
 
 
-def swap_version(body: bytes, stored: str, wanted: str) -> bytes:
-    """Stored bytes under another apiVersion (conversion strategy None)."""
-    if stored == wanted:
-        return body
-    prefix = b'{"apiVersion":"' + stored.encode() + b'"'
-    return b'{"apiVersion":"' + wanted.encode() + b'"' + body[len(prefix) :]
+_HEAD = b'{"apiVersion":"'
+
+
+def swap_version(body: bytes, wanted: str) -> bytes:
+    """Stored bytes under another apiVersion (conversion strategy None), whatever version they were stored in."""
+    start = _HEAD + wanted.encode() + b'"'
+    return body if body.startswith(start) else start + body[body.index(b'"', len(_HEAD)) + 1 :]
 
 
 def copy(value: Any) -> Any:

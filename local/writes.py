@@ -24,6 +24,12 @@ _ATTEMPTS = 5
 _LEFT_ALONE = ("metadata", "status", "apiVersion", "kind")
 
 
+def _without_status(served: Served, obj: JSON) -> None:
+    """A new object has no status but what the server gives it; only a kubelet reports its Node's with the Node."""
+    if served.status_kept_apart and served.kind != "Node":
+        obj.pop("status", None)
+
+
 class Writer:
     """Creates and updates objects."""
 
@@ -50,14 +56,13 @@ class Writer:
         self._namespace_open(op)
         if served.namespaced:
             meta["namespace"] = op.namespace
+        _without_status(served, obj)
         obj = self._complete(op, obj)
         mutated = await self._admission.mutate(op, obj, None, lambda patched: self._complete(op, patched))
         obj = mutated if mutated is not None else obj
         now = self._clock.now()
         metadata.new_identity(obj, served, op.namespace if served.namespaced else "", now, self._taken(op))
-        if (served.status_kept_apart and served.custom) or (
-            served.status_kept_apart and served.kind not in {"Pod", "Namespace", "Service"}
-        ):
+        if served.custom and served.status_kept_apart:
             obj.pop("status", None)
         managers.record_update(served, None, obj, op.manager, subresource="", now=format_time(now))
         return await self._store_new(op, obj)
@@ -293,6 +298,7 @@ class Writer:
         self._namespace_open(op)
         if op.served.namespaced:
             obj["metadata"]["namespace"] = op.namespace
+        _without_status(op.served, obj)
         obj = self._complete(op, obj)
         mutated = await self._admission.mutate(op, obj, None, lambda patched: self._complete(op, patched))
         obj = mutated if mutated is not None else obj

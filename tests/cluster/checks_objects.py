@@ -146,6 +146,14 @@ async def _(cluster: TestCluster) -> None:
     assert "status" not in changed
 
 
+@check("a new Pod is Pending whatever status it came with")
+async def _(cluster: TestCluster) -> None:
+    body = pod("a") | {"status": {"phase": "Running", "podIP": "10.0.0.1"}}
+    made = (await cluster.wire("POST", f"/api/v1/namespaces/{await cluster.namespace()}/pods", body)).ok()["status"]
+    assert made["phase"] == "Pending"
+    assert "podIP" not in made
+
+
 @check("spec and labels in a status write are ignored, and generation stays")
 async def _(cluster: TestCluster) -> None:
     path = await widgets(cluster)

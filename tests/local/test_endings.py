@@ -143,6 +143,21 @@ async def test_a_namespace_with_a_pod_waits_for_its_grace(world: World) -> None:
     assert not [key for table in cluster.store.tables.values() for key in table.keys("n")]
 
 
+async def test_objects_outlive_a_change_of_the_storage_version(world: World) -> None:
+    """What was stored as one version is shown as every other, whatever is stored from then on."""
+    _, client, _ = world
+    root = "/apis/kueue.x-k8s.io/{}/namespaces/default/workloads"
+    definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloads.kueue.x-k8s.io"
+    await client.post(root.format("v1beta2"), json={"metadata": {"name": "old"}, "spec": {"x": 1}})
+    patch = [{"op": "replace", "path": f"/spec/versions/{index}/storage", "value": bool(index)} for index in (0, 1)]
+    changed = await client.patch(definition, json=patch, headers={"Content-Type": "application/json-patch+json"})
+    assert changed.json()["status"]["storedVersions"] == ["v1beta2", "v1beta1"]
+    await client.post(root.format("v1beta2"), json={"metadata": {"name": "young"}, "spec": {"x": 2}})
+    for version in ("v1beta1", "v1beta2"):
+        items = (await client.get(root.format(version))).json()["items"]
+        assert [(item["apiVersion"], item["spec"]["x"]) for item in items] == [(f"kueue.x-k8s.io/{version}", x) for x in (1, 2)]
+
+
 async def test_a_definition_that_is_posted_again_starts_empty(world: World) -> None:
     """Its objects went with it, its watchers were told."""
     _, client, _ = world
