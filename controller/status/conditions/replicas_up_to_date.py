@@ -29,7 +29,8 @@ def judge(rollout: Rollout, before: Condition | None, fleet: Fleet) -> Verdict:
         return verdict(REPLICAS_UP_TO_DATE, "RolloutInProgress", text)
     if rollout.missing:
         rolling = before is not None and before.reason == "RolloutInProgress"
-        text = f"{counted(len(rollout.missing), 'replica')} {are(len(rollout.missing))} missing: {_slots(rollout.missing)}{_occupied(rollout.missing, fleet)}."
+        count = f"{counted(len(rollout.missing), 'replica')} {are(len(rollout.missing))} missing"
+        text = f"{count}: {_slots(rollout.missing)}{_occupied(rollout.missing, fleet)}."
         return verdict(REPLICAS_UP_TO_DATE, "RolloutInProgress" if rolling else "ReplacementInProgress", text)
     return verdict(REPLICAS_UP_TO_DATE, "UpToDate", f"All {counted(rollout.accounted, 'replica')} accounted for match.")
 

@@ -73,6 +73,13 @@ def test_a_foreign_workload_does_not_link() -> None:
     assert found.verdict("QuotaReserved") == ("Unknown", "AdmissionInFlight")
 
 
+def test_another_kind_of_that_uid_does_not_link() -> None:
+    """The reference's kind counts as well as its UID."""
+    found = scene().replicas("a")
+    found.objects[0]["metadata"]["ownerReferences"][0] |= {"kind": "PodGroup"}
+    assert found.shown().quota_reserved == 0
+
+
 def test_the_first_workload_by_name_wins() -> None:
     """Two Workloads that claim one Pod: the one that sorts first speaks, whatever the list's order."""
     found = scene().tap(lambda s: s.pod("a"))
