@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from api.schema.celfunctions import GLOBAL, METHOD, TYPES, Meter, integer
-from api.schema.celvalues import CelError, equal, less, type_of
+from api.schema.celoperators import ARITHMETIC, RELATIONS, index, member, negative, truth
+from api.schema.celvalues import CelError, type_of
 
 BUDGET: Final = 1_000_000
 
@@ -83,7 +84,7 @@ class _Compiler:
         if len(parts) == 1:
             return parts[0]
         test, yes, no = parts
-        return lambda scope, meter: yes(scope, meter) if _truth(test(scope, meter)) else no(scope, meter)
+        return lambda scope, meter: yes(scope, meter) if truth(test(scope, meter)) else no(scope, meter)
 
     def _conditionalor(self, tree: Any) -> Code:
         return self._logic(tree, decides=True)
@@ -99,24 +100,24 @@ class _Compiler:
 
         def run(scope: Scope, meter: Meter) -> bool:
             try:
-                if _truth(left(scope, meter)) is decides:
+                if truth(left(scope, meter)) is decides:
                     return decides
             except CelError:
-                if _truth(right(scope, meter)) is decides:
+                if truth(right(scope, meter)) is decides:
                     return decides
                 raise
-            return _truth(right(scope, meter))
+            return truth(right(scope, meter))
 
         return run
 
     def _relation(self, tree: Any) -> Code:
-        return self._binary(tree, _RELATIONS)
+        return self._binary(tree, RELATIONS)
 
     def _addition(self, tree: Any) -> Code:
-        return self._binary(tree, _ARITHMETIC)
+        return self._binary(tree, ARITHMETIC)
 
     def _multiplication(self, tree: Any) -> Code:
-        return self._binary(tree, _ARITHMETIC)
+        return self._binary(tree, ARITHMETIC)
 
     def _binary(self, tree: Any, operators: dict[str, Callable[[Any, Any], Any]]) -> Code:
         if len(tree.children) == 1:
@@ -137,18 +138,18 @@ class _Compiler:
             return self._code(tree.children[0])
         inner = self._code(tree.children[1])
         if tree.children[0].data == "unary_not":
-            return lambda scope, meter: not _truth(inner(scope, meter))
-        return lambda scope, meter: _negative(inner(scope, meter))
+            return lambda scope, meter: not truth(inner(scope, meter))
+        return lambda scope, meter: negative(inner(scope, meter))
 
     # ------------------------------------------------------------------------------------------------------ members
 
     def _member_dot(self, tree: Any) -> Code:
         inner, name = self._code(tree.children[0]), str(tree.children[1])
-        return lambda scope, meter: _member(inner(scope, meter), name, meter)
+        return lambda scope, meter: member(inner(scope, meter), name, meter)
 
     def _member_index(self, tree: Any) -> Code:
         inner, at = self._code(tree.children[0]), self._code(tree.children[1])
-        return lambda scope, meter: _index(inner(scope, meter), at(scope, meter), meter)
+        return lambda scope, meter: index(inner(scope, meter), at(scope, meter), meter)
 
     def _member_dot_arg(self, tree: Any) -> Code:
         receiver, name = tree.children[0], str(tree.children[1])
@@ -259,90 +260,6 @@ def _call(function: Callable[..., Any], args: list[Code]) -> Code:
     return lambda scope, meter: function(meter, *[arg(scope, meter) for arg in args])
 
 
-def _truth(value: Any) -> bool:
-    if value is True or value is False:
-        return bool(value)
-    raise CelError(f"no such overload: {type_of(value)} where a bool is wanted")
-
-
-def _negative(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CelError(f"no such overload: -{type_of(value)}")
-    return integer(-value) if isinstance(value, int) else -value
-
-
-def _member(value: Any, name: str, meter: Meter) -> Any:
-    meter.pay(1)
-    if not isinstance(value, dict):
-        raise CelError(f"no such overload: {type_of(value)}.{name}")
-    try:
-        return value[name]
-    except KeyError as error:
-        raise CelError(f"no such key: {name}") from error
-
-
-def _index(value: Any, at: Any, meter: Meter) -> Any:
-    meter.pay(1)
-    if isinstance(value, list) and isinstance(at, int) and not isinstance(at, bool):
-        if 0 <= at < len(value):
-            return value[at]
-        raise CelError(f"index out of bounds: {at}")
-    if isinstance(value, dict):
-        if at in value:
-            return value[at]
-        raise CelError(f"no such key: {at}")
-    raise CelError(f"no such overload: {type_of(value)}[{type_of(at)}]")
-
-
-def _within(a: Any, b: Any) -> bool:
-    if isinstance(b, list):
-        return any(equal(a, item) for item in b)
-    if isinstance(b, dict):
-        return a in b
-    raise CelError(f"no such overload: {type_of(a)} in {type_of(b)}")
-
-
-def _checked(operation: Callable[[Any, Any], Any], *also: type) -> Callable[[Any, Any], Any]:
-    def run(a: Any, b: Any) -> Any:
-        if isinstance(a, bool) or isinstance(b, bool) or type_of(a) != type_of(b) or not isinstance(a, (int, float, *also)):
-            raise CelError(f"no such overload: {type_of(a)}, {type_of(b)}")
-        out = operation(a, b)
-        return integer(out) if isinstance(out, int) else out
-
-    return run
-
-
-def _divide(a: Any, b: Any) -> Any:
-    if isinstance(a, float):
-        return a / b if b else float("nan") if a == 0 else float("inf") * a
-    if b == 0:
-        raise CelError("division by zero")
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def _modulo(a: Any, b: Any) -> Any:
-    if b == 0:
-        raise CelError("modulus by zero")
-    return a - b * _divide(a, b)
-
-
-_RELATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "relation_eq": equal,
-    "relation_ne": lambda a, b: not equal(a, b),
-    "relation_lt": less,
-    "relation_gt": lambda a, b: less(b, a),
-    "relation_le": lambda a, b: not less(b, a),
-    "relation_ge": lambda a, b: not less(a, b),
-    "relation_in": _within,
-}
-_ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "addition_add": _checked(lambda a, b: a + b, str, bytes, list),
-    "addition_sub": _checked(lambda a, b: a - b),
-    "multiplication_mul": _checked(lambda a, b: a * b),
-    "multiplication_div": _checked(_divide),
-    "multiplication_mod": _checked(_modulo),
-}
-
 Each = Callable[[Code, Any], Any]
 
 
@@ -350,7 +267,7 @@ def _decided(values: list[Any], body: list[Code], each: Each, decides: bool) -> 
     failed: CelError | None = None
     for value in values:
         try:
-            if _truth(each(body[0], value)) is decides:
+            if truth(each(body[0], value)) is decides:
                 return decides
         except CelError as error:
             failed = error
@@ -360,12 +277,12 @@ def _decided(values: list[Any], body: list[Code], each: Each, decides: bool) -> 
 
 
 def _filtered(values: list[Any], body: list[Code], each: Each) -> list[Any]:
-    return [value for value in values if _truth(each(body[0], value))]
+    return [value for value in values if truth(each(body[0], value))]
 
 
 def _mapped(values: list[Any], body: list[Code], each: Each) -> list[Any]:
     if len(body) == 2:
-        return [each(body[1], value) for value in values if _truth(each(body[0], value))]
+        return [each(body[1], value) for value in values if truth(each(body[0], value))]
     return [each(body[0], value) for value in values]
 
 
