@@ -181,9 +181,17 @@ def _collect(tokens: list[str], at: list[int], faults: list[Fault]) -> tuple[lis
         first.setdefault(key, at[start])
         _merge(keys.setdefault(key, {}), path[:DEPTH], value)
     for key, members in keys.items():
-        kept += (key, json.dumps(members))
+        kept += (key, _text(members))
         where += (first[key], first[key])
     return kept, where
+
+
+def _text(members: dict[str, Json]) -> str:
+    try:
+        return json.dumps(members)
+    except RecursionError:
+        # So deep that the engine's own writer gives up as well. That the value is an object is all that matters from here on.
+        return "{}"
 
 
 def _value(text: str) -> Json:
@@ -194,7 +202,7 @@ def _value(text: str) -> Json:
             return to_count(text)
         except RefusedError:
             return text
-    return value if not isinstance(value, dict | list) or len(text) < 4096 else text
+    return value
 
 
 def _merge(members: dict[str, Json], path: list[str], value: Json) -> None:

@@ -110,3 +110,28 @@ def test_help_is_said_to_end_the_process() -> None:
     """Both forms."""
     for argv in (["--help"], ["--help=all"], ["-h"]):
         assert any(f.id == "EA010" for f in read(*argv).findings)
+
+
+@pytest.mark.parametrize("depth", range(900, 1010, 3))
+def test_a_member_nested_to_the_edge_of_recursion_does_not_raise(depth: int) -> None:
+    """Where the JSON reader still gets through, the writer may not."""
+    reading = read(f"--additional-config.{'.'.join('abcdefgh')}={'[' * depth}{']' * depth}", "-tp", "2")
+    assert reading.parallelism.declared == {"tensorParallel": 2}
+
+
+def test_an_own_model_at_the_end_has_no_value() -> None:
+    """The engine falls over."""
+    assert "--model" in (read("-tp", "2", "--model").parallelism.source.unreadable_reason or "")
+
+
+def test_an_own_model_with_its_value_inline_moves_too() -> None:
+    """It is the served model then."""
+    assert [f.id for f in read("--model=other", "-tp", "2").findings] == ["EA009"]
+
+
+def test_members_given_as_json_are_merged_with_the_others() -> None:
+    """Dictionaries merge, lists grow, anything else is replaced."""
+    found = read("--additional-config.x", '{"a": {"b": 1}, "l": [1]}', "--additional-config.x", '{"a": {"c": 2}, "l": [2], "b": 0}')
+    option = found.option("additional_config")
+    assert option is not None
+    assert option.stored == '{"x": {"a": {"b": 1, "c": 2}, "l": [1, 2], "b": 0}}'
