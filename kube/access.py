@@ -53,9 +53,9 @@ class KubeconfigSource:
         parts = borrow()
         configuration = parts.Configuration()
         try:
-            merged = parts.KubeConfigMerger(self.paths).config
-            if merged is None:
+            if not _any_file(self.paths):
                 raise ConfigError(f"no kubeconfig at {self.paths}")
+            merged = parts.KubeConfigMerger(self.paths).config
             loader = parts.KubeConfigLoader(merged, active_context=self.context, config_base_path=None)
             loader._user = loader._user if loader._user is not None else {}
             await loader.load_and_set(configuration)
@@ -96,6 +96,11 @@ class InClusterSource:
         except (parts.ConfigException, OSError) as fault:
             raise ConfigError(f"in-cluster configuration: {fault}") from fault
         return _access(configuration, namespace, TOKEN_PERIOD)
+
+
+def _any_file(paths: str) -> bool:
+    """Asked here, because the merger would only log what is missing."""
+    return any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path)
 
 
 def _access(configuration: Any, namespace: str, good_for: float | None) -> Access:

@@ -79,8 +79,8 @@ async def test_an_unusable_file_is_a_config_error(tmp_path: Path, text: str) -> 
 
 
 async def test_a_missing_file_is_a_config_error(tmp_path: Path) -> None:
-    """No file, no connection."""
-    with pytest.raises(ConfigError):
+    """No file, no connection, and one sentence about it."""
+    with pytest.raises(ConfigError, match="no kubeconfig at"):
         await KubeconfigSource(str(tmp_path / "none")).load()
 
 
