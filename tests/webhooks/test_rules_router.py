@@ -80,6 +80,18 @@ CREATES: dict[str, tuple[Deployment, set[str]]] = {
     "the declared port passed": (deployment(role().ports(9000).args("--port", "9000")), set()),
     "another port passed": (deployment(role().ports(8000).args("--port=9000")), {"MD511 spec.roles[0].extraArgs"}),
     "another port passed, abbreviated": (deployment(role().ports(8000).args("--por=9000")), {"MD511 spec.roles[0].extraArgs"}),
+    "another port through a variable": (
+        deployment(role().ports(8000).args("$(PORT)").env(PORT="--port=9000")),
+        {"MD511 spec.roles[0].extraArgs"},
+    ),
+    "a certificate through a variable": (
+        deployment(role().args("$(TLS)").env(TLS="--ssl-certfile=/c")).router("vllm-router"),
+        {f"MD506 {ROUTER}"},
+    ),
+    "a certificate of a command through a variable": (
+        deployment(role(command=["vllm", "$(TLS)"]).env(TLS="--ssl-certfile=/c")).router("vllm-router"),
+        {f"MD506 {ROUTER}"},
+    ),
     "another port in a command": (
         deployment(role(command=["vllm", "serve", "--port", "9000"]).ports(8000)),
         {"MD511 spec.roles[0].command"},

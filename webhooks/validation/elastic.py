@@ -287,7 +287,9 @@ def elastic_shape_kept(subject: Subject) -> Iterator[Problem]:
                 field=f"{view.path}.elasticEp.width", reason="Forbidden", said=f"cannot shrink from {old.elastic_ep.width} to {width}"
             )
         if view.judges_line and _readable(subject) and subject.old.spec.engine.name == "vLLM":
-            yield from _arguments_kept(view, RoleView(view.index, old, None).reading(subject.old.spec), view.reading(subject.spec))
+            yield from _arguments_kept(
+                view, RoleView(view.index, old, None, subject.old.spec).reading(subject.old.spec), view.reading(subject.spec)
+            )
 
 
 def _arguments_kept(view: RoleView, before: RoleReading, after: RoleReading) -> Iterator[Problem]:

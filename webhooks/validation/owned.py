@@ -72,7 +72,7 @@ def _tokens(subject: Subject, view: RoleView, owned: tuple[str, ...]) -> Iterato
     if view.heads.isdisjoint(heads):
         return
     engine = subject.spec.engine
-    for position, token in enumerate(view.role.extra_args):
+    for position, token in enumerate(view.tokens):
         if token[:3] in heads:
             key = resolve(engine.name, engine.version, token, owned)
             if key is not None:
@@ -241,7 +241,7 @@ def _served_before(subject: Subject, view: RoleView, served: tuple[str, ...]) ->
     old, former = subject.old, view.old
     if old is None or former is None or former.command or old.spec.model.name != subject.spec.model.name:
         return False
-    return RoleView(view.index, former, None).served_names(old.spec) == served
+    return RoleView(view.index, former, None, old.spec).served_names(old.spec) == served
 
 
 @rule(

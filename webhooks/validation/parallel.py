@@ -69,6 +69,10 @@ _SPEAKERS = frozenset(
 )
 
 
+# How the tokens of those options begin: --data…, --no-data…, -dp…
+_BALANCING = frozenset({"--d", "--n", "-dp"})
+
+
 def _faults(subject: Subject, view: RoleView) -> tuple[Fault, ...]:
     """What makes a role's line unreadable and may refuse it: under a table of the declared version's own (D5)."""
     if not view.judges_line or not subject.known_engine:
@@ -249,7 +253,7 @@ def _judged(subject: Subject) -> Iterator[tuple[RoleView, Balance]]:
     if subject.spec.engine.name != "vLLM":
         return
     for view in subject.managed():
-        if (view.judges_line or not subject.router_kept) and any(token.startswith("-") for token in view.role.extra_args):
+        if (view.judges_line or not subject.router_kept) and not _BALANCING.isdisjoint(view.heads):
             yield view, balance_of(view.reading(subject.spec))
 
 

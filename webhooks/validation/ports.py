@@ -42,8 +42,8 @@ def own_port(view: RoleView, spec: ModelDeploymentSpec) -> int | None:
     """The port that a role's line passes itself, where it can be read."""
     if "--p" not in view.heads:
         return None
-    tokens = view.role.command or view.role.extra_args
-    if not any(token.startswith("--p") and "--port".startswith(token.split("=", 1)[0]) for token in tokens):
+    tokens = view.role.command or view.tokens
+    if not any("$" in token or "--port".startswith(token.split("=", 1)[0]) for token in tokens if token.startswith(("--p", "$"))):
         return None
     listener = view.reading(spec).listener
     return listener.port if listener.port_declared else None
@@ -134,7 +134,7 @@ def _passed_before(subject: Subject, view: RoleView, port: int) -> bool:
     old, former = subject.old_spec, view.old
     if old is None or former is None or former.ports or port not in reserved_ports(old, former):
         return False
-    return own_port(RoleView(view.index, former, None), old) == port
+    return own_port(RoleView(view.index, former, None, old), old) == port
 
 
 RULES = (port_matches, reserved_declared, reserved_passed)

@@ -14,13 +14,32 @@ from webhooks.readings import read_line
 from webhooks.settings import AdmissionSettings
 from webhooks.validation.findings import Feature
 
+ENGINES = frozenset({"vLLM", "SGLang"})
+
+
+def expanded(spec: ModelDeploymentSpec, role: Role) -> tuple[str, ...]:
+    """A role's extra arguments after the kubelet's expansion from the role's own variables."""
+    return read_line(spec.engine.name, spec.engine.version, role.extra_args, role.env, role.ports).reading.argv
+
 
 class RoleView:
     """A role of the new object, its place, and the role of that name in the old one."""
 
-    __slots__ = ("_reading", "heads", "index", "judges_arguments", "judges_line", "old", "path", "ports_changed", "role", "taken_over")
+    __slots__ = (
+        "_reading",
+        "heads",
+        "index",
+        "judges_arguments",
+        "judges_line",
+        "old",
+        "path",
+        "ports_changed",
+        "role",
+        "taken_over",
+        "tokens",
+    )
 
-    def __init__(self, index: int, role: Role, old: Role | None, *, engine_kept: bool = True) -> None:
+    def __init__(self, index: int, role: Role, old: Role | None, spec: ModelDeploymentSpec, *, engine_kept: bool = True) -> None:
         self.index = index
         self.role = role
         self.old = old
@@ -30,11 +49,17 @@ class RoleView:
         self.judges_arguments = old is None or role.extra_args != old.extra_args or role.command != old.command
         self.judges_line = self.judges_arguments or old is None or role.env != old.env or not engine_kept
         self.ports_changed = old is None or role.ports != old.ports
+        self._reading: RoleReading | None = None
+        # The extra arguments as the engine gets them: a $(VAR) may be any token. Positions are those of what was written.
+        self.tokens = role.extra_args
+        if any("$" in token for token in role.extra_args) and spec.engine.name in ENGINES:
+            self.tokens = expanded(spec, role)
         # How the tokens begin: most rules see from it that no token can be theirs.
-        self.heads = {token[:3] for token in role.extra_args}
+        self.heads = {token[:3] for token in self.tokens}
         if role.command:
             self.heads.update([token[:3] for token in role.command])
-        self._reading: RoleReading | None = None
+            if any("$" in token for token in role.command):
+                self.heads.update(("--s", "--p"))
 
     def reading(self, spec: ModelDeploymentSpec) -> RoleReading:
         """The role's one stream of arguments as its engine reads it: the command where the role has one, else the extra arguments."""
@@ -140,9 +165,11 @@ class Subject:
         self.router_kept = old is not None and old.spec.router == new.spec.router
         former = {role.name: role for role in old.spec.roles} if old else {}
         kept = old is None or old.spec.engine.name == new.spec.engine.name
-        self.roles = tuple(RoleView(index, role, former.get(role.name), engine_kept=kept) for index, role in enumerate(new.spec.roles))
+        self.roles = tuple(
+            RoleView(index, role, former.get(role.name), new.spec, engine_kept=kept) for index, role in enumerate(new.spec.roles)
+        )
 
-        self.known_engine = new.spec.engine.name in {"vLLM", "SGLang"}
+        self.known_engine = new.spec.engine.name in ENGINES
         self.kinds = frozenset([role.effective_kind for role in new.spec.roles])
         self.features = self._features()
 
