@@ -204,6 +204,11 @@ RATCHETS: dict[str, tuple[Deployment, Deployment, set[str]]] = {
         vllm("--kv-transfer-config={}", "--x"),
         {f"MD201 {ARG0}"},
     ),
+    "a stored reference that a changed variable makes an owned argument": (
+        vllm("$(WIRE)", WIRE="--x"),
+        vllm("$(WIRE)", WIRE="--kv-transfer-config={}"),
+        {f"MD201 {ARG0}"},
+    ),
     "a stored owned variable is judged again": (
         vllm(MOONCAKE_CONFIG_PATH="x"),
         vllm(MOONCAKE_CONFIG_PATH="x").scaled(2),

@@ -211,7 +211,7 @@ def elastic_owned_argument(subject: Subject) -> Iterator[Problem]:
     for view, _ in _elastic(subject):
         if not view.judges_arguments:
             continue
-        for token in view.role.extra_args:
+        for token in view.tokens:
             if token.startswith("-") and token.lstrip("-").split("=", 1)[0] in FLAGS:
                 yield Problem(
                     field=f"{view.path}.extraArgs", reason="Forbidden", said=f"{token.split('=', 1)[0]} is set by the operator here"

@@ -54,6 +54,7 @@ class RoleView:
         self.tokens = role.extra_args
         if any("$" in token for token in role.extra_args) and spec.engine.name in ENGINES:
             self.tokens = expanded(spec, role)
+            self.judges_arguments = self.judges_line
         # How the tokens begin: most rules see from it that no token can be theirs.
         self.heads = {token[:3] for token in self.tokens}
         if role.command:
