@@ -33,6 +33,8 @@ LONGEST_WATCH: Final = 600
 HOPEFUL_WAITS: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 # A watch that cannot be opened again for so long leaves the kind unreadable: what is known may be long untrue.
 BLIND_SECONDS: Final = 60.0
+# An attempt that lasted longer had been connected before it broke.
+LONGEST_OPENING: Final = 15.0
 
 log = structlog.get_logger("controller.reflector")
 
@@ -92,7 +94,9 @@ class Reflector:
 
     async def _watch_until_stale(self) -> None:
         """Watch again and again from where the last one ended; return when only a new list helps."""
+        broken: float | None = None
         while True:
+            began = self._clock.monotonic()
             try:
                 await self._watch()
             except Gone as error:
@@ -101,7 +105,10 @@ class Reflector:
                 return
             except (TransportError, TooManyRequests, ServerError) as error:
                 self._restarted(type(error).__name__)
-                if self._clock.monotonic() - self._contact > BLIND_SECONDS:
+                now = self._clock.monotonic()
+                if broken is None or now - began > LONGEST_OPENING or self._contact >= began:
+                    broken = now  # this one had been open: only what follows is blindness
+                if now - broken > BLIND_SECONDS:
                     self._unreadable(f"watch failed: {error}")
                     await self._back_off(error)
                     return
@@ -111,6 +118,7 @@ class Reflector:
                 await self._relist_after(error)
                 return
             else:
+                broken = None
                 self._restarted("timeout")
 
     def _restarted(self, reason: str) -> None:
@@ -208,6 +216,8 @@ class Reflector:
             meta = read_metadata(raw).metadata
             metrics.UNREADABLE_OBJECTS.labels(self.kind.name).inc()
             log.warning("object cannot be read", kind=str(self.kind.name), namespace=meta.namespace, name=meta.name, error=str(fault))
+            if self.kind.name is KindName.DEPLOYMENT:
+                return None  # a status judged from an empty spec would be a lie; none is written
             return self.kind.project(msgspec.json.encode({"metadata": msgspec.to_builtins(meta)}))
 
     def _commit(self, fresh: dict[Key, Any]) -> None:

@@ -189,6 +189,49 @@ async def test_a_broken_watch_goes_on_where_it_was(error: KubeError) -> None:
         assert api.status("chat")["phase"] == "Starting"
 
 
+async def test_a_quiet_watch_that_is_cut_costs_no_list() -> None:
+    """Ten minutes of silence are no blindness: the watch is opened again, everything stays readable."""
+    api = FakeCluster()
+    async with running(api, prepare=ready_deployment) as world:
+        await world.clock.advance(600)
+        cuts = [TransportError("cut")] * 3
+        api.fail = lambda request: cuts.pop() if (request.verb, request.kind) == ("watch", "Pod") and cuts else None
+        api.interrupt.add("Pod")
+        api._wake()
+        await world.clock.advance(30)
+        assert cuts == []
+        assert len(whole_lists(api)) == 1
+        assert set(world.controller.ready().values()) == {True}
+
+
+async def test_a_deployment_that_cannot_be_read_gets_no_status() -> None:
+    """A spec of another shape is not judged as an empty one; other deployments are."""
+    api = FakeCluster()
+
+    def prepare(api: FakeCluster) -> None:
+        ready_deployment(api, "good")
+        odd = deployment("odd")
+        odd["spec"]["roles"] = "none"
+        api.put(odd)
+
+    async with running(api, prepare=prepare):
+        assert api.status("good")["phase"] == "Ready"
+        assert api.status("odd") == {}
+
+
+async def test_a_pod_that_cannot_be_read_still_stands() -> None:
+    """Of a Pod with an unreadable part the metadata counts: it occupies its place and is not ready."""
+    api = FakeCluster()
+
+    def prepare(api: FakeCluster) -> None:
+        ready_deployment(api, replicas=2)
+        api.touch("Pod", "chat-1", lambda item: item["status"].update(conditions="odd"))
+
+    async with running(api, prepare=prepare):
+        assert api.status("chat")["roles"][0]["ready"] == 1
+        assert api.status("chat")["phase"] == "Degraded"
+
+
 async def test_a_watch_that_stays_broken_ends_the_reliance() -> None:
     """What was known a minute ago and cannot be watched since is not written from."""
     api = FakeCluster()
