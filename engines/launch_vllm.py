@@ -23,6 +23,7 @@ _PARALLEL: Final = frozenset(
         "headless",
         "api_server_count",
         "enable_elastic_ep",
+        "elastic_ep_max_dp_size",
         "enable_eplb",
     }
 )
@@ -168,9 +169,9 @@ def _balance(facts: Facts, line_size: int, size: int, parallelism: Parallelism) 
     nodes, node = facts.number("nnodes", 1) or 1, facts.number("node_rank", 0) or 0
     assigned = "data_parallel_rank" in facts.last
     external_flag = facts.on("data_parallel_external_lb")
-    headless = facts.on("headless") or facts.number("api_server_count") == 0
-    hybrid = facts.on("data_parallel_hybrid_lb")
     count = facts.number("api_server_count")
+    headless = facts.on("headless") or (count is not None and count < 1)
+    hybrid = facts.on("data_parallel_hybrid_lb")
     if facts.on("headless") and count is not None and count > 0:
         facts.say("EA108", f"--headless starts no API server, {count} are asked for", "headless")
         return None
@@ -263,6 +264,10 @@ def _elastic(facts: Facts, size: int, hybrid: bool, parallelism: Parallelism) ->
             facts.say("EA205", "expert-parallel load balancing needs --enable-expert-parallel", "enable_eplb")
         if tensor * prefill * size <= 1:
             facts.say("EA205", "expert-parallel load balancing needs tensor, prefill-context or data parallelism", "enable_eplb")
+    most = facts.number("elastic_ep_max_dp_size")
+    if most is not None and most < 1:
+        facts.say("EA207", f"{facts.name('elastic_ep_max_dp_size')} {most} is below 1", "elastic_ep_max_dp_size")
+        return
     if not facts.on("enable_elastic_ep"):
         return
     if not facts.on("enable_eplb"):
@@ -272,7 +277,6 @@ def _elastic(facts: Facts, size: int, hybrid: bool, parallelism: Parallelism) ->
         facts.say("EA206", "elastic expert parallelism does not go with pipeline parallelism", "enable_elastic_ep")
     if hybrid or (facts.version < (0, 30) and parallelism.load_balance != "Internal"):
         facts.say("EA206", "elastic expert parallelism does not go with this load balancing", "enable_elastic_ep")
-    most = facts.number("elastic_ep_max_dp_size")
     if most is not None and most < size:
         facts.say("EA207", f"the elastic maximum {most} is below the data-parallel size {size}", "elastic_ep_max_dp_size")
 

@@ -95,6 +95,8 @@ def command(  # noqa: PLR0917 - click passes by name
     if jsonl:
         _lines()
         return
+    # A terminal may hand over bytes that are no UTF-8; no Pod can carry them.
+    argv = tuple(token.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for token in argv)
     variables = _environment(env)
     ports = (RolePort(port=port),) if port else ()
 
@@ -113,4 +115,3 @@ def command(  # noqa: PLR0917 - click passes by name
     argsview.shown(reading, output)
     if reading.reading.faults and not take_over:
         sys.exit(1)
-

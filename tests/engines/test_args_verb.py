@@ -69,6 +69,13 @@ def test_the_environment_and_the_port_are_the_roles() -> None:
     assert found["gates"]["port"] == 9000
 
 
+def test_bytes_that_are_no_text_do_not_break_the_document() -> None:
+    """A terminal may hand them over; no Pod can carry them."""
+    status, text = run("-o", "json", "--", "--host", "\udcff")
+    assert status == 0
+    assert json.loads(text)["listener"]["host"] == "\ufffd"
+
+
 def test_a_take_over_command_is_not_read_for_degrees() -> None:
     """Nor does it exit with one: nothing is wrong with it."""
     status, text = run("-o", "json", "--take-over", "--", "serve", "-tp", "2", "--ssl-certfile", "/c")

@@ -63,6 +63,8 @@ VLLM = {
     "elastic as it should be": ("-dp 2 -ep --enable-elastic-ep --enable-eplb", set()),
     "elastic beside a pipeline": ("-dp 2 -pp 2 -ep --enable-elastic-ep --enable-eplb", {"EA206"}),
     "an elastic maximum below the size": ("-dp 4 -ep --enable-elastic-ep --enable-eplb --elastic-ep-max-dp-size 2", {"EA207"}),
+    "an elastic maximum of zero, elastic or not": ("--elastic-ep-max-dp-size 0", {"EA207"}),
+    "no API server is headless": ("-dp 4 -dpl 2 -dph -asc 0", {"EA108"}),
     "a key alone": ("--ssl-keyfile k", {"EA301"}),
     "a certificate alone may hold the key": ("--ssl-certfile c", set()),
     "a demand that Python does not know": ("--ssl-certfile c --ssl-cert-reqs 3", {"EA303"}),
