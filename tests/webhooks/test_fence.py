@@ -302,6 +302,14 @@ async def test_every_violation_of_a_write_is_named() -> None:
     assert answer.fields == [ON_BINDING, REPLICAS]
 
 
+async def test_counts_are_compared_by_the_roles_names() -> None:
+    """Roles in another order, one of them scaled: that one is named, where it stands now."""
+    old = deployment(role("a", replicas=1), role("b", replicas=4)).bound(3)
+    answer = await review(deployment(role("b", replicas=4), role("a", replicas=2)).bound(3), old, objects=[scaler()])
+    assert answer.fields == ["spec.roles[1].replicas"]
+    assert "present 1 in role 'a', attempted 2" in answer.message
+
+
 WRITERS = {
     "letter by letter": (SCALER_USER, (SCALER_USER,), True),
     "one of several": (SCALER_USER, ("other", SCALER_USER), True),
