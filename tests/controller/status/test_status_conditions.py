@@ -229,6 +229,11 @@ EVENTS: dict[str, tuple[Callable[[], Scene], Verdict, bool]] = {
         ("True", "Publishing"),
         True,
     ),
+    "the ports without the flag": (
+        lambda: pair().tap(lambda s: s.pod("a", "pre").publishing().main.update(args=[])),
+        ("False", "PublisherDisabled"),
+        False,
+    ),
     "the ports are missing": (
         lambda: pair().tap(lambda s: s.pod("a", "pre").publishing().main.update(ports=[])),
         ("False", "PublisherDisabled"),

@@ -73,6 +73,13 @@ def test_an_eviction_is_no_note_on_a_ready_deployment() -> None:
     assert (found.judge().phase, found.judge().phase_message) == ("Ready", "")
 
 
+@pytest.mark.parametrize("status", [{"reason": "Evicted"}, {"reason": "Error", "message": "exit 1"}])
+def test_only_an_eviction_with_the_kubelet_s_words_is_a_note(status: dict[str, str]) -> None:
+    """Another end, or an eviction without words, adds nothing."""
+    found = scene(replicas=2).replicas("a", "b").tap(lambda s: s.pods[1].phase("Failed", **status))
+    assert found.judge().phase_message == "1 of 2 replicas are ready."
+
+
 def test_the_message_of_starting_is_the_quota_condition_s() -> None:
     """A deployment that starts says what its quota says."""
     found = scene().replicas("a").tap(lambda s: s.pods[0].unready())

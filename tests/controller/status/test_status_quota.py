@@ -38,6 +38,11 @@ QUOTA: dict[str, tuple[Callable[[], Scene], tuple[str, str], tuple[str, ...]]] =
         ("wl-b", "Somebody has to"),
     ),
     "inactive without the marker is not parked": (lambda: two(HELD, {"QuotaReserved": "False"}, checks="held"), ("False", "Pending"), ()),
+    "the marker on an active Workload is not parked": (
+        lambda: scene().tap(lambda s: s.pod("a")).workload("a", checks=MARKER, **HELD),
+        ("True", "Reserved"),
+        (),
+    ),
     "parked wins over preemption": (lambda: two(HELD, {"Preempted": "True"}, checks=MARKER), ("False", "Parked"), ("wl-b",)),
     "preempted in part": (
         lambda: two(HELD, {"Preempted": "True"}),

@@ -187,6 +187,22 @@ def test_every_member_answers_where_each_serves_requests() -> None:
     assert found.drained("d", "Idle", "Idle").retirement().state == "Deleting"
 
 
+def test_a_target_that_ended_by_itself_is_not_asked() -> None:
+    """Of a surplus that is shed at once, those that still run answer."""
+    found = scene().replicas("a").tap(lambda s: (s.pod("c"), s.pod("d").phase("Failed"))).retiring("Draining", "c", "d", ordinal=0)
+    assert found.drained("c", "Idle", "Idle").retirement().state == "Deleting"
+
+
+def test_a_read_at_the_very_start_of_the_drain_counts() -> None:
+    """Only reads from before it say nothing."""
+    assert leaving(phase=2).drained("b", "Idle", "Idle").retirement().state == "Deleting"
+
+
+def test_an_unknown_engine_does_not_stop_an_operation() -> None:
+    """Its arguments are not read; the replica answers for itself."""
+    assert leaving().engine("Other").drained("b", "Idle", "Idle").retirement().state == "Deleting"
+
+
 def test_without_a_leader_nobody_can_be_asked() -> None:
     """The answering member cannot be named."""
     found = scene(size=2).group("server", 0, "a", "b").tap(lambda s: s.pod("d", ordinal=1).seat(1, 2)).retiring("Draining", "c", "d")

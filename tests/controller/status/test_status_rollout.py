@@ -103,6 +103,11 @@ ROLLOUT: dict[str, tuple[Callable[[], Scene], tuple[str, str], str]] = {
         ("True", "UpToDate"),
         "",
     ),
+    "without Kueue any Pod of the role holds it": (
+        lambda: scene(replicas=2).replicas("a").absent_kueue(),
+        ("False", "ReplacementInProgress"),
+        "server ordinal 1",
+    ),
     "every replica departs": (
         lambda: aged("current").tap(lambda s: s.pods[0].departing()).stood("ReplicasUpToDate", "True", "UpToDate"),
         ("Unknown", "RolloutNotObserved"),

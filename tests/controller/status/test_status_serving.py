@@ -128,6 +128,11 @@ SERVING: dict[str, tuple[Callable[[], Scene], str, int | None]] = {
         "Unknown",
         None,
     ),
+    "a router Pod that ended by itself owes nothing": (
+        lambda: served(lambda s: s.view("a"), lambda s: s.router_pod("evicted").objects[-1]["status"].update(phase="Failed")),
+        "Confirmed",
+        1,
+    ),
     "only departing routers": (
         lambda: served(lambda s: s.router_pod("leaving", departing=True).view("a", router="leaving"), pods=()),
         "Unknown",
