@@ -70,7 +70,7 @@ class DeploymentReviews:
             return wire.allow()
         try:
             deployment = wire.read_deployment(request.object)
-        except msgspec.ValidationError:
+        except wire.WrongShapeError:
             return wire.allow()
         types = await self._types(defaulting.types_to_read(deployment))
         return wire.allow(patch=encode_patch(defaulting.default_accelerators(deployment, types)))

@@ -8,7 +8,6 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 
-import msgspec
 import structlog
 
 from webhooks import wire
@@ -74,16 +73,24 @@ class ReviewServer:
             return 200, wire.write_answer(envelope, await self._handlers[path](request))
         except BrokenReviewError as error:
             return 400, wire.write_answer(error.envelope, wire.refuse(400, error.reason, str(error)))
-        except (msgspec.MsgspecError, UnicodeDecodeError, MalformedReviewError) as error:
+        except MalformedReviewError as error:
             return 400, wire.write_answer(envelope, wire.refuse(400, "BadRequest", f"the object under review cannot be read: {error}"))
         except AdmissionError as error:
             _log.warning("review could not be judged", path=path, uid=envelope.uid, error=str(error))
             return error.code, wire.write_answer(envelope, wire.refuse(error.code, error.reason, str(error)))
-        except RecursionError:
-            return 400, wire.write_answer(envelope, wire.refuse(400, "BadRequest", "the object under review is nested too deeply"))
-        except Exception:  # noqa: BLE001 - one boundary turns a rule's crash into an answer
-            # The traceback as text: a renderer that shows local variables would show the object.
-            _log.error("a rule crashed", path=path, uid=envelope.uid, traceback=traceback.format_exc())
+        except Exception as error:  # noqa: BLE001 - one boundary turns a rule's crash into an answer
+            # Frames and types only: an error's own words, or a renderer that shows local variables, would show the object.
+            _log.error("a rule crashed", path=path, uid=envelope.uid, error=type(error).__name__, traceback=_frames(error))
             if self._metrics is not None:
                 self._metrics.panics.inc()
             return 500, wire.write_answer(envelope, wire.refuse(500, "InternalError", "the review could not be judged: a rule crashed"))
+
+
+def _frames(error: BaseException) -> str:
+    """Where an error came from, and where the one behind it did; of each only the type is named."""
+    found: list[str] = []
+    behind: BaseException | None = error
+    while behind is not None and len(found) < 8:
+        found.append("".join(traceback.format_tb(behind.__traceback__)) + type(behind).__name__)
+        behind = behind.__cause__ or behind.__context__
+    return "\ncaused by:\n".join(found)

@@ -112,6 +112,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     old_object: Object | None = None
 
 
+class WrongShapeError(MalformedReviewError):
+    """Well-formed JSON that is not of its kind's types. Raised by the readers of the object under review."""
+
+
 _review = msgspec.json.Decoder(_Review)
 _encoder = msgspec.json.Encoder()
 _leaves = msgspec.json.Decoder(dict[str, Raw])
@@ -184,9 +188,9 @@ def read_metadata(obj: Object, *, owners: bool = False, labels: bool = False) ->
     annotations: dict[str, str] = {}
     written = given(meta.annotations)
     if written is not None:
-        if len(_encoder.encode(_leaves.decode(written))) != len(written):
+        if len(_encoder.encode(_decode(_leaves, written))) != len(written):
             _scan(bytes(written))
-        annotations = _texts.decode(written)
+        annotations = _decode(_texts, written)
     return ObjectMeta(
         name=meta.name or "",
         namespace=meta.namespace or "",
@@ -200,7 +204,7 @@ def read_metadata(obj: Object, *, owners: bool = False, labels: bool = False) ->
 
 
 def read_deployment(obj: Object) -> ModelDeployment:
-    """The ModelDeployment in its leaves. Raises MalformedReviewError when its types are not those of the kind."""
+    """The ModelDeployment in its leaves. Raises WrongShapeError when its types are not those of the kind."""
     return ModelDeployment(metadata=read_metadata(obj), spec=read_spec(obj, _deployment_spec, ModelDeploymentSpec()))
 
 
@@ -221,22 +225,35 @@ def read_scaler(obj: Object) -> ModelDeploymentScaler:
 
 def _refuse_repeats(leaf: Raw) -> None:
     """A leaf that becomes an object has no key twice: decoded and encoded again it is as long as before, or looked at exactly."""
-    if len(_encoder.encode(_anything.decode(leaf))) != len(leaf):
+    if len(_encoder.encode(_decode(_anything, leaf))) != len(leaf):
         _scan(bytes(leaf))
 
 
 def read_spec(obj: Object, decoder: "msgspec.json.Decoder[T]", default: T) -> T:
-    """`spec` by a decoder of its kind, or the default where it is absent. Raises MalformedReviewError when a key occurs twice in it."""
+    """`spec` by a decoder of its kind, or the default where it is absent.
+
+    Raises MalformedReviewError when a key occurs twice in it, WrongShapeError when its types are not those of the kind.
+    """
     spec = given(obj.spec)
     if spec is None:
         return default
     _refuse_repeats(spec)
-    return decoder.decode(spec)
+    return _decode(decoder, spec)
 
 
 def _leaf(leaf: Raw | UnsetType, decoder: "msgspec.json.Decoder[T]", default: D) -> T | D:
     found = given(leaf)
-    return default if found is None else decoder.decode(found)
+    return default if found is None else _decode(decoder, found)
+
+
+def _decode(decoder: "msgspec.json.Decoder[T]", leaf: Raw) -> T:
+    """A leaf of the object under review. What goes wrong here is the sender's; a decode fault anywhere else is ours."""
+    try:
+        return decoder.decode(leaf)
+    except msgspec.ValidationError as error:
+        raise WrongShapeError(str(error)) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedReviewError(_why(error)) from error
 
 
 # ------------------------------------------------------------------------------------------------------ duplicates

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 from reviewing import UID, Answer, Deployment, compact, deployment, envelope, instance_type, request, review, role
@@ -168,6 +169,33 @@ async def test_a_rule_that_crashes_is_a_complete_500(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(deployments.registry, "judge", broken)
     answer = await review(deployment())
     assert (answer.http, answer.code, answer.response["uid"]) == (500, 500, UID)
+
+
+SECRET = "-".join(["do", "not", "log", "me"])  # not in one piece: a traceback shows lines of the source
+
+OURS = {
+    "a decoder of ours": lambda: msgspec.json.decode(f'{{"TOKEN":"{SECRET}"', type=dict[str, int]),
+    "a type of ours": lambda: msgspec.convert({SECRET: "x"}, dict[str, int]),
+    "bytes of ours that are no text": b"\xff".decode,
+    "a recursion of ours": lambda: json.loads("[" * 100_000),
+    "words that quote the object": lambda: int(SECRET),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+async def test_a_decode_fault_inside_a_rule_is_ours_and_no_bad_request(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """400 is for a review that cannot be read; what a rule fails to decode is a crash, and its words are not logged."""
+
+    def broken(*_: object) -> None:
+        OURS[name]()
+
+    monkeypatch.setattr(deployments.registry, "judge", broken)
+    with capture_logs() as entries:
+        answer = await review(deployment())
+    assert (answer.http, answer.code, answer.response["uid"]) == (500, 500, UID)
+    (entry,) = entries
+    assert "test_wire.py" in entry["traceback"]
+    assert SECRET not in str(entry)
 
 
 async def test_a_failed_read_is_500_and_no_finding() -> None:
