@@ -19,6 +19,6 @@ def read_line(
     engine: str, version: str | None, argv: tuple[str, ...], env: tuple[EnvVar, ...] = (), ports: tuple[RolePort, ...] = ()
 ) -> RoleReading:
     """`engines.facade.read_argv`, remembered for lines of a usual length."""
-    if len(argv) + len(env) > TOKENS or any(len(token) > CHARACTERS for token in argv):
+    if len(argv) + len(env) > TOKENS or max(map(len, argv), default=0) > CHARACTERS:
         return read_argv(engine, version, argv, env, ports=ports)
     return _remembered(engine, version, argv, env, ports=ports)

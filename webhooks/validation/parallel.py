@@ -118,10 +118,11 @@ def arguments_readable(subject: Subject) -> Iterator[Problem]:
 def degrees_readable(subject: Subject) -> Iterator[Problem]:
     """The role as a whole is at fault: nothing can be said about its width. A replaced command is read for its degrees."""
     for view in subject.roles:
-        fault = next((fault for fault in _faults(subject, view) if _of_degrees(subject, fault)), None)
+        faults = _faults(subject, view)
+        fault = next((fault for fault in faults if _of_degrees(subject, fault)), None) if faults else None
         if fault is not None:
             yield Problem(field=view.path, said=fault.message, value=view.role.name)
-        elif view.judges_line and subject.known_engine and not elastic_maximum_fits(view.reading(subject.spec)):
+        elif "--e" in view.heads and view.judges_line and subject.known_engine and not elastic_maximum_fits(view.reading(subject.spec)):
             yield Problem(field=view.path, said="--elastic-ep-max-dp-size is below its minimum 1", value=view.role.name)
 
 

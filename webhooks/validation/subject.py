@@ -52,14 +52,14 @@ class RoleView:
         self._reading: RoleReading | None = None
         # The extra arguments as the engine gets them: a $(VAR) may be any token. Positions are those of what was written.
         self.tokens = role.extra_args
-        if any("$" in token for token in role.extra_args) and spec.engine.name in ENGINES:
+        if "$" in "".join(role.extra_args) and spec.engine.name in ENGINES:
             self.tokens = expanded(spec, role)
             self.judges_arguments = self.judges_line
         # How the tokens begin: most rules see from it that no token can be theirs.
         self.heads = {token[:3] for token in self.tokens}
         if role.command:
             self.heads.update([token[:3] for token in role.command])
-            if any("$" in token for token in role.command):
+            if "$" in "".join(role.command):
                 self.heads.update(("--s", "--p"))
 
     def reading(self, spec: ModelDeploymentSpec) -> RoleReading:
