@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--steps", help="indexes of the steps to take, by commas; all of them when left out")
+    parser.add_argument("--awaits", type=int, default=1)
     parser.add_argument("--most-steps", type=int, default=99, help="take only the first steps of each scenario")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--no-shrink", action="store_true")
@@ -35,7 +36,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.seed is not None:
         return _one(options.seed, options.steps)
-    return _many(options)
+    broken = _awaits(options.awaits) if options.awaits else 0
+    return _many(options) or broken
 
 
 def _one(seed: int, steps: str | None) -> int:
@@ -45,6 +47,19 @@ def _one(seed: int, steps: str | None) -> int:
     outcome = play(seed, chosen, verbose=True)
     print(replay_log(outcome))
     return 1 if outcome.broken else 0
+
+
+def _awaits(every: int) -> int:
+    from tests.simulation.awaits import sweep
+
+    broken = 0
+    for size in (1, 2):
+        ends, failed = sweep(size, every)
+        print(f"killed at every {every}. await, replicas of {size}: {dict(sorted(ends.items()))}")
+        for at, what in failed[:5]:
+            print(f"    at await {at}: {what}")
+        broken |= bool(failed)
+    return broken
 
 
 def _many(options: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ remembers is gone. Its successor has another name and an empty cache.
 import asyncio
 import contextvars
 import random
+from collections.abc import Callable
 from types import TracebackType
 
 from controller.observers.net import Dialer
@@ -49,6 +50,7 @@ class Process:
         self.dies_at: int | None = None
         self.killed = False
         self.failure: BaseException | None = None
+        self.on_death: Callable[[], None] = lambda: None
         self.wire = world.wire(who)
         rng = random.Random(f"{world.seed}/{who}")
         access = Access(HOST, None, None, None, None, "modelwarden-system", None)
@@ -89,6 +91,7 @@ class Process:
         if not self.killed:
             self.killed = self.wire.dead = True
             asyncio.get_running_loop().call_soon(self._end)
+            self.on_death()
 
     def stop(self) -> None:
         """A clean end: it may still give the Lease up."""

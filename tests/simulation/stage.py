@@ -3,7 +3,7 @@
 import asyncio
 import random
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -67,6 +67,7 @@ class Stage:
         self.processes: list[Process] = []
         self.invariants = Invariants(self.world, self.network, self._process)
         self._last_change = 0.0
+        self.revive_after: float | None = None
         self._log: list[str] = []
         self.world.watch(self._on_change)
         if verbose:
@@ -96,7 +97,12 @@ class Stage:
         process = Process(self.world, self.network, settings.identity, settings)
         self.processes.append(process)
         self.invariants.attach(process)
+        process.on_death = self._on_death
         process.start()
+
+    def _on_death(self) -> None:
+        if self.revive_after is not None:
+            self.world.after(self.revive_after, self.ensure_process)
 
     def ensure_process(self) -> None:
         """A new process where the last one died."""
@@ -143,6 +149,7 @@ class Stage:
             dict(self.invariants.transitions),
             self._log,
         )
+        self.world.frozen = True
         for process in self.processes:
             process.kill()
         for process in self.processes:
@@ -160,9 +167,10 @@ class Stage:
         self.world.faults.clear()
         self.kueue.held = False
         self.network.nonsense = self.network.dissent = 0.0
-        for process in self.processes:
-            process.dies_at = None
-        self.ensure_process()
+        if self.revive_after is None:
+            for process in self.processes:
+                process.dies_at = None
+            self.ensure_process()
         ends = self.world.now + LONGEST_UNREST
         leader, led_since = self.leader(), self.world.now
         while not self.invariants.broken:
@@ -262,14 +270,24 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def run(scenario: Scenario, steps: tuple[Step, ...] | None = None, *, verbose: bool = False) -> Outcome:
-    """Play a scenario, or some of its steps, from the beginning."""
+def run(
+    scenario: Scenario,
+    steps: tuple[Step, ...] | None = None,
+    *,
+    verbose: bool = False,
+    prepare: Callable[["Stage"], None] | None = None,
+    revive_after: float | None = None,
+) -> Outcome:
+    """Play a scenario, or some of its steps. `prepare` gets the stage first; who dies is replaced `revive_after` seconds later."""
     random.seed(scenario.seed)  # jitter of the controller that is not handed in
     stages: list[Stage] = []
 
     async def main() -> Outcome:
         stage = Stage(scenario, verbose=verbose)
         stages.append(stage)
+        stage.revive_after = revive_after
+        if prepare is not None:
+            prepare(stage)
         return await stage.play(scenario.steps if steps is None else steps)
 
     try:

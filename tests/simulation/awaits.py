@@ -1,0 +1,84 @@
+"""A controller that is killed at every await of a retirement, one run for each, and must always leave something its successor can finish.
+
+The scenario is small and fixed: two replicas behind a router, one of them removed. A first run counts how often the leader's tasks are
+resumed between the removal and the end of the operation; then each of these moments is the last one of a leader.
+"""
+
+from collections import Counter
+from typing import Final
+
+from tests.simulation.objects import NAMESPACE
+from tests.simulation.scenario import NAME, Scenario, Step
+from tests.simulation.stage import Outcome, Stage, run
+from tests.simulation.store import Change, meta
+
+REMOVAL: Final = Step(0, 4.0, "shrink", 0.0, 0.0)
+RESTART_SECONDS: Final = 1.0
+
+
+def scenario(size: int) -> Scenario:
+    """Two replicas of `size` Pods behind a router."""
+    role = {"name": "main", "kind": "Server", "replicas": 2, "size": size, "instanceType": "h100"}
+    spec = {
+        "model": {"name": "qwen"},
+        "engine": {"name": "vLLM", "version": "0.25.1"},
+        "roles": [role],
+        "router": {"name": "vllm-router", "replicas": 1},
+    }
+    return Scenario(seed=5 * size, act="retire", kueue=True, spec=spec, binding=False, steps=(REMOVAL,))
+
+
+class _Killing:
+    """Kills the leader at its `at`-th resumption after the removal; 0 kills nobody and counts them."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.counted = 0
+        self._stage: Stage | None = None
+        self._began: int | None = None
+
+    def __call__(self, stage: Stage) -> None:
+        """Look on."""
+        self._stage = stage
+        stage.world.watch(self._on_change)
+
+    def _on_change(self, change: Change) -> None:
+        assert self._stage is not None
+        leader = self._stage.leader()
+        if change.resource.plural != "modeldeployments" or change.new is None or leader is None or meta(change.new)["name"] != NAME:
+            return
+        if change.author == "user" and change.old is not None and meta(change.new)["namespace"] == NAMESPACE:
+            self._began = leader.steps
+            if self.at:
+                leader.dies_at = leader.steps + self.at
+        elif self._began is not None and change.old is not None and not self.counted:
+            gone = "retirement" in (change.old.get("status") or {}) and "retirement" not in change.new["status"]
+            self.counted = leader.steps - self._began if gone else 0
+
+
+def killed_at(size: int, at: int) -> Outcome:
+    """The run in which the leader is killed at that resumption."""
+    return run(scenario(size), prepare=_Killing(at), revive_after=RESTART_SECONDS)
+
+
+def resumptions(size: int) -> int:
+    """How many there are between the removal and the end of the operation when nobody is killed."""
+    counting = _Killing(0)
+    run(scenario(size), prepare=counting)
+    return counting.counted
+
+
+def sweep(size: int, every: int, first: int = 1) -> tuple[Counter[str], list[tuple[int, str]]]:
+    """Kill at every `every`-th moment. How the operations ended, and the moments at which something broke."""
+    ends: Counter[str] = Counter()
+    failed = []
+    for at in range(first, resumptions(size) + 1, every):
+        outcome = killed_at(size, at)
+        finished = outcome.transitions.get("Settling>-", 0)
+        ends["finished" if finished == 1 else "aborted" if any(name.endswith(">Aborted") for name in outcome.transitions) else "lost"] += 1
+        ends["killed"] += outcome.processes - 1
+        if outcome.broken is not None:
+            failed.append((at, str(outcome.broken)))
+        elif finished != 1 and not outcome.transitions.get("Disqualified>Aborted"):
+            failed.append((at, f"the operation did not come to its end: {outcome.transitions}"))
+    return ends, failed
