@@ -22,6 +22,8 @@ from tests.simulation.world import World
 
 REVERSIBLE: Final = ("Admitted", "Disqualified", "Withdrawing", "Draining", "Aborted")
 DELETING: Final = ("Deleting", "Settling")
+# A request that began so recently may lie between the last reading and the write.
+UNSEEN_SECONDS: Final = 5.0
 STATES: Final = (*REVERSIBLE[:4], *DELETING)
 
 
@@ -248,8 +250,16 @@ class Invariants:
         elif old == "Aborted":
             if new != "Admitted" or before.get("lastConsumedRetryToken") == after.get("lastConsumedRetryToken"):
                 self.breach("an aborted operation goes on by a retry token only", new)
+        elif new == "Deleting" and (busy := [uid for uid in after["targetMemberUIDs"] if self._busy(uid)]):
+            self.breach("nothing is cut while it serves", f"{busy} have been busy")
         elif STATES.index(new) - STATES.index(old) != 1:
             self.breach("an operation takes one step at a time", f"{old} to {new}")
+
+    def _busy(self, uid: str) -> bool:
+        """Whether a captured member that answers has been busy for longer than between two readings."""
+        pod = next((pod for pod in self._world.pods() if meta(pod)["uid"] == uid), None)
+        answers = pod is not None and labels(pod).get(keys.MEMBER_INDEX) == "0" and pod["status"].get("phase") == "Running"
+        return answers and self._network.occupied_for(uid) > UNSEEN_SECONDS
 
     def _present(self, uids: list[str]) -> list[str]:
         """Those of the members that exist and have not ended by themselves."""

@@ -28,12 +28,21 @@ class Network:
 
     world: World
     busy: dict[str, float] = field(default_factory=dict)  # Pod UID -> busy until
+    busy_since: dict[str, float] = field(default_factory=dict)
     down: dict[str, float] = field(default_factory=dict)  # Pod UID -> silent until
     operations: dict[str, tuple[int, int]] = field(default_factory=dict)  # Pod UID -> store operations succeeded, failed
     boots: dict[str, int] = field(default_factory=dict)  # router Pod UID -> boots
     nonsense: float = 0.0  # until when answers are garbage
     dissent: float = 0.0  # until when every second router selects nothing
     _seen: dict[str, tuple[float, list[Object]]] = field(default_factory=dict)
+
+    def occupy(self, uid: str, seconds: float) -> None:
+        """Let the engine be busy for so long."""
+        self.busy[uid], self.busy_since[uid] = self.world.now + seconds, self.world.now
+
+    def occupied_for(self, uid: str) -> float:
+        """For how long the engine has been busy by now; 0 when it is idle."""
+        return self.world.now - self.busy_since[uid] if self.busy.get(uid, 0.0) > self.world.now else 0.0
 
     def pod_at(self, host: str) -> Object | None:
         """The Pod of an address."""

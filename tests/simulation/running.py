@@ -1,19 +1,14 @@
 """Seeds played, counted, and shrunk: the smallest list of steps that still breaks the same invariant."""
 
 import gc
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
-
-import structlog
 
 from tests.simulation.scenario import draw
 from tests.simulation.stage import Outcome, run
 
 TAIL: Final = 120
-
-structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 def play(seed: int, steps: Sequence[int] | None = None, *, verbose: bool = False) -> Outcome:

@@ -1,6 +1,7 @@
 """One run: the world with its actors, the controller's processes, the scenario's steps, and the rest at the end."""
 
 import asyncio
+import logging
 import random
 import traceback
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+import structlog
 
 from api.status import decode_status, encode_status
 from controller.dump import snapshots
@@ -27,6 +29,8 @@ from tests.simulation.process import Process
 from tests.simulation.scenario import Scenario, Step
 from tests.simulation.store import Change, Object, meta
 from tests.simulation.world import World
+
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 LEASE_NAMESPACE: Final = "modelwarden-system"
 LEASE_NAME: Final = "modelwarden"

@@ -209,7 +209,7 @@ class Steps:
 
     def _busy(self, step: Step) -> None:
         if (pod := self._pod(step.at)) is not None:
-            self._stage.network.busy[meta(pod)["uid"]] = self._world.now + 400.0 * step.size**2
+            self._stage.network.occupy(meta(pod)["uid"], 400.0 * step.size**2)
 
     def _engine_down(self, step: Step) -> None:
         if (pod := self._pod(step.at)) is not None:

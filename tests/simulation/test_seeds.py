@@ -31,7 +31,7 @@ def test_every_invariant_holds() -> None:
 
 @pytest.mark.timeout(300)
 def test_a_retirement_survives_a_crash_at_any_await() -> None:
-    """Killed at every 30th of its awaits, the leader leaves an operation that its successor brings to an end; `make simulate` takes each."""
+    """Killed at every 30th of its awaits, the leader leaves what its successor brings to an end; `make simulate` takes each of them."""
     done = simulate("--awaits", "30", "--seeds", "0", "--workers", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "'finished'" in done.stdout
