@@ -15,7 +15,7 @@ from api.clock import Clock
 from controller.kinds import read_metadata
 from controller.reflector import Reflector
 from kube.client import Client
-from kube.errors import ApiError, Forbidden, Gone, KubeError
+from kube.errors import ApiError, Forbidden, KubeError
 from kube.resources import CRDS
 
 WAIT: Final = 5.0
@@ -43,8 +43,6 @@ class DefinitionWatch:
         while True:
             try:
                 version = await self._follow(version or await self._list())
-            except Gone:
-                version = ""
             except Forbidden as error:
                 log.info("definitions may not be watched", error=str(error))
                 await self._clock.sleep(AFTER_REFUSAL)

@@ -1,0 +1,103 @@
+"""What a reflector makes of refusals, storms and kinds that come and go."""
+
+import pytest
+from cluster import FakeCluster, Request
+from test_runtime import ready_deployment, running, whole_lists
+from things import Thing
+
+from kube.errors import Forbidden, Gone, KubeError, TransportError
+
+TYPES = "instancetypes.worker.gpustack.ai"
+
+
+def definition(name: str = TYPES) -> dict[str, object]:
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name}}
+
+
+@pytest.mark.parametrize("error", [Forbidden(403, "Forbidden", "no"), Gone(410, "Expired", "old")])
+async def test_a_watch_that_is_always_refused_is_no_storm_of_lists(error: KubeError) -> None:
+    """Lists after refused watches are spaced out, up to half a minute apart."""
+    api = FakeCluster()
+    api.fail = lambda request: error if (request.verb, request.kind) == ("watch", "Pod") else None
+    async with running(api, prepare=ready_deployment) as world:
+        await world.clock.advance(600)
+        assert 15 <= len(whole_lists(api)) <= 60
+
+
+async def test_a_kind_that_goes_away_empties() -> None:
+    """When the API server stops serving a kind its objects are gone, and the statuses go on."""
+    api = FakeCluster()
+
+    def prepare(api: FakeCluster) -> None:
+        ready_deployment(api)
+        api.put(Thing("worker.gpustack.ai/v1", "InstanceType", "h100", "").json)
+
+    async with running(api, prepare=prepare) as world:
+        assert world.controller.cache.instance_types(["h100"])
+        api.unserved.add("instancetypes")
+        api.compact()
+        await world.clock.advance(5)
+        assert world.controller.cache.instance_types(["h100"]) == {}
+        assert world.controller.ready()["cache-instancetype"] is True
+        api.touch("Pod", "chat-0", lambda item: item["status"].update(conditions=[{"type": "Ready", "status": "False"}]))
+        await world.clock.advance(1)
+        assert api.status("chat")["phase"] == "Starting"
+
+
+async def test_a_definition_that_discovery_does_not_know_yet_is_looked_for_again() -> None:
+    """The definition comes first, discovery a moment later: no ten minutes are lost over it."""
+    api = FakeCluster()
+    api.unserved.add("instancetypes")
+    async with running(api, prepare=ready_deployment) as world:
+        await world.clock.advance(1)
+        api.put(definition())
+        await world.clock.advance(1)
+        assert api.sent("list", "InstanceType") == []
+        api.unserved.discard("instancetypes")
+        await world.clock.advance(8)
+        assert len(api.sent("list", "InstanceType")) == 1
+
+
+async def test_without_the_right_to_watch_definitions_a_kind_is_found_late() -> None:
+    """Twenty minutes at most, and hardly a request until then."""
+    api = FakeCluster()
+    api.unserved.add("instancetypes")
+    api.fail = lambda request: Forbidden(403, "Forbidden", "no") if request.kind == "CustomResourceDefinition" else None
+    async with running(api, prepare=ready_deployment) as world:
+        await world.clock.advance(1)
+        api.unserved.discard("instancetypes")
+        api.requests.clear()
+        await world.clock.advance(500)
+        assert api.requests == []
+        await world.clock.advance(800)
+        assert len(api.sent("list", "InstanceType")) == 1
+
+
+async def test_the_bell_does_not_storm() -> None:
+    """A server that refuses every watch over definitions is not listed from without pause."""
+    api = FakeCluster()
+    gone = Gone(410, "Expired", "old")
+    api.fail = lambda request: gone if (request.verb, request.kind) == ("watch", "CustomResourceDefinition") else None
+    async with running(api, prepare=ready_deployment) as world:
+        await world.clock.advance(60)
+        assert len(api.sent("list", "CustomResourceDefinition")) <= 15
+
+
+@pytest.mark.parametrize("error", [Gone(410, "Expired", "old"), TransportError("cut")])
+async def test_the_bell_outlives_its_own_watch(error: KubeError) -> None:
+    """A definition is heard of after the watch over definitions broke."""
+    api = FakeCluster()
+    api.unserved.add("instancetypes")
+    breaks = [error, error]
+
+    def fail(request: Request) -> KubeError | None:
+        return breaks.pop() if (request.verb, request.kind) == ("watch", "CustomResourceDefinition") and breaks else None
+
+    api.fail = fail
+    async with running(api, prepare=ready_deployment) as world:
+        await world.clock.advance(30)
+        assert breaks == []
+        api.unserved.discard("instancetypes")
+        api.put(definition())
+        await world.clock.advance(1)
+        assert len(api.sent("list", "InstanceType")) == 1
