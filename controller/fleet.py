@@ -2,7 +2,8 @@
 
 Only the leader shows them, so that nobody counts a deployment twice. A status is decoded once a version. Figures by deployment are shown
 for fleets of up to `DETAILED`; beyond that only the sums are, for a page of a million lines helps nobody. What is not known has no sample:
-a null is never shown as zero, and Unknown is a value of its own.
+a null is never shown as zero, and Unknown is a value of its own. Conditions that others put into a status are not shown: their types are
+theirs to invent, and labels have to be bounded.
 """
 
 from collections import Counter
@@ -13,7 +14,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from api.clock import Clock, parse_time
-from api.status import Status, decode_status
+from api.reasons import TYPES
+from api.status import Condition, Status, decode_status
 from controller.cache import Cache, Key
 
 DETAILED: Final = 2000
@@ -88,7 +90,7 @@ class FleetCollector(Collector):
                 phase.add_metric((*key, name), float(shown == name))
             if status is None:
                 continue
-            for entry in status.conditions:
+            for entry in _ours(status):
                 for state in STATES:
                     condition.add_metric((*key, entry.type, state), float(entry.status == state))
             for role in status.roles:
@@ -116,9 +118,13 @@ class FleetCollector(Collector):
             return None
 
 
+def _ours(status: Status) -> Iterator[Condition]:
+    return (entry for entry in status.conditions if entry.type in TYPES)
+
+
 def _sums(statuses: dict[Key, Status | None]) -> Iterator[GaugeMetricFamily]:
     phases = Counter((status.phase if status is not None else "") or "Unknown" for status in statuses.values())
-    conditions = Counter((entry.type, entry.status) for status in statuses.values() if status is not None for entry in status.conditions)
+    conditions = Counter((entry.type, entry.status) for status in statuses.values() if status is not None for entry in _ours(status))
     family = GaugeMetricFamily("modelwarden_deployments", "Deployments by phase.", labels=("phase",))
     for name in PHASES:
         family.add_metric((name,), phases[name])

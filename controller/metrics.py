@@ -1,8 +1,12 @@
 """What the controller counts: under names that dashboards already know (controller-runtime, workqueue), ours with a prefix."""
 
+import time
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 CONTROLLER: Final = "modeldeployment"
 QUEUE: Final = "modeldeployment"
@@ -51,3 +55,25 @@ EVENTS: Final = Counter("modelwarden_events_total", "Events by outcome: sent, re
 # Acting and observing.
 ACTS: Final = Counter("modelwarden_retirement_acts_total", "Acts of retirements by kind and outcome.", ["act", "outcome"])
 OBSERVATIONS: Final = Counter("modelwarden_observations_total", "Observations by observer and outcome.", ["observer", "outcome"])
+
+
+class CacheAge(Collector):
+    """How old each cache may be, counted at the scrape: a gauge that is only set when something is heard would be young for ever."""
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One sample for each kind that was heard of; none for a kind that was not, for nothing is known of its age."""
+        age = GaugeMetricFamily(
+            "modelwarden_cache_age_seconds", "Since the API server last said something about a kind, bookmarks included.", labels=("kind",)
+        )
+        now = self._now()
+        for heard in CACHE_EVENT.collect():
+            for sample in heard.samples:
+                if sample.value:
+                    age.add_metric((sample.labels["kind"],), max(0.0, now - sample.value))
+        yield age
+
+
+REGISTRY.register(CacheAge())

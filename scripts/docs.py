@@ -4,12 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from api.reasons import markdown as conditions
+from app.metricspage import page as metrics
 from app.verbs.argspage import page as arguments
 from webhooks.ruletable import page as rules
 
 PAGES: dict[str, Callable[[], str]] = {
     "docs/args.md": arguments,
     "docs/conditions.md": conditions,
+    "docs/metrics.md": metrics,
     "docs/rules.md": rules,
 }
 

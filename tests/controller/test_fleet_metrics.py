@@ -6,7 +6,9 @@ from test_runtime import ready_deployment, running, settings
 from things import deployment
 from virtual import VirtualClock, settle
 
-from controller.fleet import FleetCollector
+from api.status import decode_status
+from controller.cache import Key
+from controller.fleet import FleetCollector, _sums
 from controller.service import Controller
 
 CHAT = {"namespace": "team", "name": "chat"}
@@ -63,3 +65,10 @@ async def test_a_follower_shows_nothing() -> None:
     controller = Controller(FakeCluster(), settings(elect=True), VirtualClock())  # type: ignore[arg-type]
     await settle()
     assert list(controller.fleet.collect()) == []
+
+
+def test_a_condition_of_somebody_else_is_not_counted() -> None:
+    """Labels have an end: types that others invent are theirs."""
+    status = decode_status({"conditions": [{"type": kind, "status": "True"} for kind in ("QuotaReserved", "Theirs-4711")]})
+    counted = {sample.labels.get("type") for family in _sums({Key("team", "chat"): status}) for sample in family.samples}
+    assert counted == {None, "QuotaReserved"}
