@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from api import keys
-from webhooks import wire
+from webhooks import response
+from webhooks.response import Cause, Details, Response
 from webhooks.validation.findings import Finding
-from webhooks.wire import Cause, Details, Response
 
 CAUSES = 64
 """More causes than that help nobody; the message says how many there are."""
@@ -21,7 +21,7 @@ def invalid(
     text = said[0] if len(said) == 1 else f"[{', '.join(said)}{more}]"
     rules = ",".join(dict.fromkeys(f.rule for f in findings))
     fence = (audit or {}).get("rule")
-    return wire.refuse(
+    return response.refuse(
         422,
         "Invalid",
         f'{kind}.{keys.GROUP} "{name}" is invalid: {text}',

@@ -10,18 +10,19 @@ import msgspec
 
 from api import keys
 from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDeployment, ModelDeploymentScaler
-from webhooks import defaulting, wire
+from webhooks import defaulting, response, wire
 from webhooks.answers import invalid
 from webhooks.fence import FenceRequest, Scaler, Verdict, judge, scaler_to_read, target_of
 from webhooks.fence.messages import explain, refusal
 from webhooks.lookups import Lookup
 from webhooks.metrics import AdmissionMetrics
 from webhooks.patch import encode_patch
+from webhooks.response import Cause, Details, Response
 from webhooks.settings import AdmissionSettings
 from webhooks.validation import advice, registry
 from webhooks.validation.findings import Finding
 from webhooks.validation.subject import Fabric, Subject
-from webhooks.wire import Cause, Details, Request, Response
+from webhooks.wire import Request
 
 JUDGED = frozenset({"CREATE", "UPDATE"})
 RULE = "rule"
@@ -46,10 +47,10 @@ class DeploymentReviews:
     async def validate(self, request: Request) -> Response:
         """The fence first, then the rules. Deletes and subresources pass."""
         if request.operation not in JUDGED or request.sub_resource or request.object is None:
-            return wire.allow()
+            return response.allow()
         new, old = wire.read_deployments(request.object, request.old_object if request.operation == "UPDATE" else None)
         if new is None:
-            return wire.allow()
+            return response.allow()
         name = request.name or new.metadata.name
         verdict = await self._fenced(request, name, new, old)
         self._count_fence(request, verdict)
@@ -59,21 +60,21 @@ class DeploymentReviews:
         if not verdict.allowed:
             causes = tuple(Cause(reason=v.rule, field=v.field, message=explain(v)) for v in verdict.violations)
             details = Details(name=name, group=keys.GROUP, kind=keys.MODEL_DEPLOYMENT, causes=causes)
-            return wire.refuse(403, "Forbidden", refusal(verdict), details=details, audit=audit)
+            return response.refuse(403, "Forbidden", refusal(verdict), details=details, audit=audit)
         if old is not None and old.metadata.deleting:
-            return wire.allow(audit=audit)
+            return response.allow(audit=audit)
         return await self._ruled(request, name, new, old, audit)
 
     async def mutate(self, request: Request) -> Response:
         """Cards for the roles that leave them open. An object of the wrong shape is left to the schema, which says what is wrong."""
         if request.operation not in JUDGED or request.sub_resource or request.object is None:
-            return wire.allow()
+            return response.allow()
         try:
             deployment = wire.read_deployment(request.object)
         except wire.WrongShapeError:
-            return wire.allow()
+            return response.allow()
         types = await self._types(defaulting.types_to_read(deployment))
-        return wire.allow(patch=encode_patch(defaulting.default_accelerators(deployment, types)))
+        return response.allow(patch=encode_patch(defaulting.default_accelerators(deployment, types)))
 
     async def _fenced(self, request: Request, name: str, new: ModelDeployment, old: ModelDeployment | None) -> Verdict:
         scaler_writer = bool(request.username) and request.username in self._settings.scaler_usernames
@@ -98,7 +99,7 @@ class DeploymentReviews:
             findings = registry.judge_rest(subject)
         warned = advice.warnings(advice.advise(subject, frozenset(finding.field for finding in findings)))
         if not findings:
-            return wire.allow(audit=audit, warnings=warned)
+            return response.allow(audit=audit, warnings=warned)
         self._count_refusals(request, findings)
         return invalid(keys.MODEL_DEPLOYMENT, name, findings, audit=audit, warnings=warned)
 

@@ -2,12 +2,13 @@
 
 from api import keys
 from api.objects import ModelDeployment, ObjectMeta, Role
-from webhooks import wire
+from webhooks import response, wire
 from webhooks.gates import gate_patch
 from webhooks.gates.pod import PodShape, pod_decoder
 from webhooks.lookups import Lookup
 from webhooks.patch import encode_patch
-from webhooks.wire import Request, Response
+from webhooks.response import Response
+from webhooks.wire import Request
 
 ENGINES = frozenset({"vLLM", "SGLang"})
 
@@ -21,16 +22,16 @@ class PodReviews:
     async def mutate(self, request: Request) -> Response:
         """A Pod of no role we know is left alone, whatever its labels say; an unreadable deployment is a failure."""
         if request.operation != "CREATE" or request.sub_resource or request.object is None:
-            return wire.allow()
+            return response.allow()
         metadata = wire.read_metadata(request.object, owners=True, labels=True)
         if metadata.labels.get(keys.NAME) != keys.NAME_VALUE:
-            return wire.allow()
+            return response.allow()
         found = await self._role(metadata, request.namespace or metadata.namespace)
         if found is None:
-            return wire.allow()
+            return response.allow()
         deployment, role = found
         pod = wire.read_spec(request.object, pod_decoder, PodShape())
-        return wire.allow(patch=encode_patch(gate_patch(deployment.spec.engine, role, pod)))
+        return response.allow(patch=encode_patch(gate_patch(deployment.spec.engine, role, pod)))
 
     async def _role(self, metadata: ObjectMeta, namespace: str) -> tuple[ModelDeployment, Role] | None:
         owner = metadata.controller

@@ -1,12 +1,13 @@
 """Reviews of ModelDeploymentScalers. Source: admission facts 2."""
 
 from api import keys
-from webhooks import wire
+from webhooks import response, wire
 from webhooks.answers import invalid
 from webhooks.lookups import Lookup
 from webhooks.metrics import AdmissionMetrics
+from webhooks.response import Response
 from webhooks.validation.scaler import ScalerSubject, judge_scaler, others_to_read
-from webhooks.wire import Request, Response
+from webhooks.wire import Request
 
 JUDGED = frozenset({"CREATE", "UPDATE"})
 
@@ -21,17 +22,17 @@ class ScalerReviews:
     async def validate(self, request: Request) -> Response:
         """The rules of a scaler. Deletes, subresources and scalers on their way out pass."""
         if request.operation not in JUDGED or request.sub_resource or request.object is None:
-            return wire.allow()
+            return response.allow()
         new = wire.read_scaler(request.object)
         old = wire.read_scaler(request.old_object) if request.old_object is not None and request.operation == "UPDATE" else None
         if (old or new).metadata.deleting:
-            return wire.allow()
+            return response.allow()
         subject = ScalerSubject(new, old)
         if others_to_read(subject):
             subject = ScalerSubject(new, old, await self._lookup.scalers(request.namespace or new.metadata.namespace))
         findings = judge_scaler(subject)
         if not findings:
-            return wire.allow()
+            return response.allow()
         if self._metrics is not None and not request.dry_run:
             for rule in dict.fromkeys(finding.rule for finding in findings):
                 self._metrics.refusals.labels(rule).inc()

@@ -10,15 +10,16 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
-from webhooks import wire
+from webhooks import response, wire
 from webhooks.deployments import DeploymentReviews
 from webhooks.errors import AdmissionError, MalformedReviewError
 from webhooks.lookups import Lookup
 from webhooks.metrics import AdmissionMetrics
 from webhooks.pods import PodReviews
+from webhooks.response import Envelope, Response
 from webhooks.scalers import ScalerReviews
 from webhooks.settings import AdmissionSettings
-from webhooks.wire import BrokenReviewError, Envelope, Request, Response
+from webhooks.wire import BrokenReviewError, Request
 
 VALIDATE_DEPLOYMENT = "/validate-modeldeployment"
 MUTATE_DEPLOYMENT = "/mutate-modeldeployment"
@@ -64,26 +65,30 @@ class ReviewServer:
         """The answer to a call that never became a review."""
         if self._metrics is not None:
             self._metrics.calls(path[1:]).answered(error.code)
-        return error.code, wire.write_answer(Envelope(), wire.refuse(error.code, error.reason, str(error)))
+        return error.code, response.write_answer(Envelope(), response.refuse(error.code, error.reason, str(error)))
 
     async def _review(self, path: str, body: bytes) -> tuple[int, bytes]:
         envelope = Envelope()
         try:
             envelope, request = wire.read_review(body)
-            return 200, wire.write_answer(envelope, await self._handlers[path](request))
+            return 200, response.write_answer(envelope, await self._handlers[path](request))
         except BrokenReviewError as error:
-            return 400, wire.write_answer(error.envelope, wire.refuse(400, error.reason, str(error)))
+            return 400, response.write_answer(error.envelope, response.refuse(400, error.reason, str(error)))
         except MalformedReviewError as error:
-            return 400, wire.write_answer(envelope, wire.refuse(400, "BadRequest", f"the object under review cannot be read: {error}"))
+            return 400, response.write_answer(
+                envelope, response.refuse(400, "BadRequest", f"the object under review cannot be read: {error}")
+            )
         except AdmissionError as error:
             _log.warning("review could not be judged", path=path, uid=envelope.uid, error=str(error))
-            return error.code, wire.write_answer(envelope, wire.refuse(error.code, error.reason, str(error)))
+            return error.code, response.write_answer(envelope, response.refuse(error.code, error.reason, str(error)))
         except Exception as error:  # noqa: BLE001 - one boundary turns a rule's crash into an answer
             # Frames and types only: an error's own words, or a renderer that shows local variables, would show the object.
             _log.error("a rule crashed", path=path, uid=envelope.uid, error=type(error).__name__, traceback=_frames(error))
             if self._metrics is not None:
                 self._metrics.panics.inc()
-            return 500, wire.write_answer(envelope, wire.refuse(500, "InternalError", "the review could not be judged: a rule crashed"))
+            return 500, response.write_answer(
+                envelope, response.refuse(500, "InternalError", "the review could not be judged: a rule crashed")
+            )
 
 
 def _frames(error: BaseException) -> str:
