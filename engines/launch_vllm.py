@@ -262,7 +262,7 @@ def _elastic(facts: Facts, size: int, hybrid: bool, parallelism: Parallelism) ->
     if facts.on("enable_eplb"):
         if not facts.on("enable_expert_parallel"):
             facts.say("EA205", "expert-parallel load balancing needs --enable-expert-parallel", "enable_eplb")
-        if tensor * prefill * size <= 1:
+        if tensor * (prefill if facts.version >= (0, 26) else 1) * size <= 1:
             facts.say("EA205", "expert-parallel load balancing needs tensor, prefill-context or data parallelism", "enable_eplb")
     most = facts.number("elastic_ep_max_dp_size")
     if most is not None and most < 1:
@@ -284,9 +284,10 @@ def _elastic(facts: Facts, size: int, hybrid: bool, parallelism: Parallelism) ->
 def _contexts(facts: Facts, size: int) -> None:
     tensor, prefill = facts.number("tensor_parallel_size", 1) or 1, facts.number("prefill_context_parallel_size", 1) or 1
     decode = facts.number("decode_context_parallel_size", 1) or 1
-    if prefill > 1 and size > 1 and facts.version < (0, 30):
+    if prefill > 1 and size > 1 and (0, 26) <= facts.version < (0, 30):
         facts.say("EA202", "this release has no prefill context parallelism beside data parallelism", "prefill_context_parallel_size")
-    if prefill == 1:
+    # Before 0.26 prefill context parallelism changed nothing about the decode-context size.
+    if prefill == 1 or facts.version < (0, 26):
         if tensor % decode:
             facts.say("EA201", f"decode-context size {decode} does not divide the tensor size {tensor}", "decode_context_parallel_size")
     elif decode not in (1, prefill, tensor * prefill):

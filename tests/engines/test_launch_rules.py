@@ -82,6 +82,8 @@ def test_vllm(line: str, expected: set[str]) -> None:
 OLDER = {
     "prefill context beside data parallelism": ("-dp 2 -pcp 2", "0.29.0", {"EA202"}),
     "the same in the newest": ("-dp 2 -pcp 2", "0.33.0", set()),
+    "and before anybody forbade it": ("-dp 2 -pcp 2", "0.25.1", set()),
+    "decode context beside prefill context, at first": ("-tp 4 -pcp 2 -dcp 4", "0.25.1", set()),
     "elastic beside external balancing": ("-dp 2 -dpn 0 -ep --enable-elastic-ep --enable-eplb", "0.29.0", {"EA206"}),
     "the same in the newest, elastic": ("-dp 2 -dpn 0 -ep --enable-elastic-ep --enable-eplb", "0.33.0", set()),
     "the node's rank overrides the assigned one": ("-dp 2 -dpe -dpn 9 --nnodes 2 --node-rank 1", "0.29.0", set()),
