@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+FRESH = b"@@@@@@"  # stands for a number that is new in every request (bench.reviews)
+
 
 def render(path: str, body: bytes) -> bytes:
     """One HTTP/1.1 request as the API server would send it."""
@@ -51,7 +53,7 @@ async def drive(port: int, requests: list[tuple[str, Path]], connections: int, c
             if left == count:
                 began = time.perf_counter()
             started = time.perf_counter()
-            writer.write(rendered[turn % len(rendered)])
+            writer.write(rendered[turn % len(rendered)].replace(FRESH, b"%06d" % (left % 1_000_000)))
             await writer.drain()
             await read_response(reader)
             latencies.append(time.perf_counter() - started)

@@ -1,11 +1,14 @@
 """Admission reviews of a wanted size: an UPDATE with old and new object and managedFields, and a Pod's CREATE."""
 
 import json
-from typing import Any
+from typing import Any, Final
+
+# The load puts a new number here in every request, so that no argument line is ever seen twice.
+FRESH: Final = "@@@@@@"
 
 
-def deployment(padding: int, extra: str = "0.9") -> dict[str, Any]:
-    """A prefill/decode deployment behind a router, its managedFields padded by about `padding` bytes."""
+def deployment(padding: int, decode: str = "0.9") -> dict[str, Any]:
+    """A prefill/decode deployment behind a router, managedFields padded by `padding` bytes; `decode` is an argument of one role."""
     fields = {f"f:annotation-{number:05d}": {} for number in range(padding // 24)}
     return {
         "apiVersion": "worker.gpustack.ai/v1",
@@ -32,21 +35,21 @@ def deployment(padding: int, extra: str = "0.9") -> dict[str, Any]:
                     "size": 1,
                     "instanceType": "h20-8x",
                     "resources": {"accelerator": "2"},
-                    "extraArgs": ["--tensor-parallel-size", "2", "--max-model-len", "32k", "--gpu-memory-utilization", extra],
+                    "extraArgs": ["--tensor-parallel-size", "2", "--max-model-len", "32k", "--gpu-memory-utilization", value],
                     "env": [{"name": "OMP_NUM_THREADS", "value": "8"}],
                 }
-                for name in ("prefill", "decode")
+                for name, value in (("prefill", "0.9"), ("decode", decode))
             ],
             "router": {"name": "vllm-router", "replicas": 1},
         },
     }
 
 
-def update_review(size: int) -> bytes:
-    """An UPDATE review of about `size` bytes; one engine argument differs, so that the rules have something to judge."""
-    shell = len(_update(deployment(0, "0.9"), deployment(0, "0.8")))
+def update_review(size: int, value: str = f"0.{FRESH}") -> bytes:
+    """An UPDATE review of about `size` bytes; one role's engine argument differs, so that the rules have something to judge."""
+    shell = len(_update(deployment(0), deployment(0, value)))
     padding = max(0, (size - shell) // 2)
-    return _update(deployment(padding, "0.9"), deployment(padding, "0.8"))
+    return _update(deployment(padding), deployment(padding, value))
 
 
 def _update(old: dict[str, Any], new: dict[str, Any]) -> bytes:
