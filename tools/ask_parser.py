@@ -128,8 +128,8 @@ class Asker:
 
     def parse(self, argv):
         if self.engine == "vllm":
-            return self.front.parse_args(["serve", "/models", *argv])
-        line = ["--model-path", "/models", *argv]
+            return self.front.parse_args(["serve", "MODEL", *argv])
+        line = ["--model-path", "MODEL", *argv]
         if "--config" in line:
             raise FileNotFoundError("the configuration file")
         return self.front.parse_args(line)
