@@ -6,8 +6,10 @@ What the real server would refuse and this one does not is listed in docs/local-
 import base64
 import binascii
 from collections.abc import Callable
+from typing import Any
 
 from local import conditions
+from local.selectors import label_selector_matches
 from local.statuses import Cause
 from local.wire import JSON
 
@@ -68,6 +70,12 @@ def _probe(probe: JSON) -> None:
     _fill(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
     if isinstance(probe.get("httpGet"), dict):
         _fill(probe["httpGet"], path="/", scheme="HTTP")
+
+
+def keep(obj: JSON, old: JSON) -> None:
+    """What the server once gave stays when an update does not mention it, in place."""
+    if obj.get("kind") == "Service" and isinstance(obj.get("spec"), dict) and "clusterIP" in old["spec"]:
+        _fill(obj["spec"], clusterIP=old["spec"]["clusterIP"])
 
 
 def _service(obj: JSON) -> None:
@@ -148,12 +156,31 @@ def _required(field: str, detail: str = "") -> Cause:
     return Cause(field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
 
 
+_TYPES: dict[str, type] = {
+    "name": str,
+    "image": str,
+    "nodeName": str,
+    "restartPolicy": str,
+    "terminationGracePeriodSeconds": int,
+}
+
+
+def _check_types(obj: JSON, path: str) -> None:
+    """The members that others rely on have their types. Raises TypeError, which the writer answers with 400."""
+    for key, kind in _TYPES.items():
+        value = obj.get(key)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise TypeError(f"cannot unmarshal {type(value).__name__} into field {path}.{key} of type {kind.__name__}")
+
+
 def _containers(spec: JSON, path: str) -> list[Cause]:
+    _check_types(spec, path)
     containers = spec.get("containers") or []
     out = [] if containers else [_required(f"{path}.containers")]
     seen: set[str] = set()
     for index, container in enumerate(containers):
         where = f"{path}.containers[{index}]"
+        _check_types(container, where)
         name = container.get("name")
         if not name:
             out.append(_required(f"{where}.name"))
@@ -236,6 +263,17 @@ def _check_data(obj: JSON, old: JSON | None) -> list[Cause]:
     return out
 
 
+def _rule_faults(rules: Any, where: str) -> list[Cause]:
+    """A rule that cannot be read would make every later write fail."""
+    out = []
+    for index, rule in enumerate(rules):
+        for key in ("operations", "apiGroups", "apiVersions", "resources"):
+            values = rule.get(key)
+            if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
+                out.append(_required(f"{where}[{index}].{key}"))
+    return out
+
+
 def _check_webhooks(obj: JSON, old: JSON | None) -> list[Cause]:
     del old
     out = []
@@ -249,6 +287,9 @@ def _check_webhooks(obj: JSON, old: JSON | None) -> list[Cause]:
             out.append(Cause(f"{where}.sideEffects", "FieldValueNotSupported", text))
         if not set(hook.get("admissionReviewVersions") or ()) & {"v1", "v1beta1"}:
             out.append(_required(f"{where}.admissionReviewVersions", "must specify one of v1, v1beta1"))
+        out += _rule_faults(hook.get("rules") or [], f"{where}.rules")
+        for selector in ("objectSelector", "namespaceSelector"):
+            label_selector_matches(hook.get(selector), {})  # trips here rather than in somebody's write
         config = hook.get("clientConfig") or {}
         if bool(config.get("url")) == bool(config.get("service")):
             out.append(_required(f"{where}.clientConfig", "exactly one of url or service is required"))

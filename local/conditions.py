@@ -48,7 +48,7 @@ def faults(conditions: list[JSON], where: str) -> list[Cause]:
         seen.add(name)
         try:
             compiled(str(condition.get("expression", "")))
-        except CelSyntaxError as fault:
+        except (CelError, CelSyntaxError) as fault:
             text = f'Invalid value: "{condition.get("expression", "")}": compilation failed: {fault}'
             out.append(Cause(f"{where}[{index}].expression", "FieldValueInvalid", text))
     return out

@@ -173,6 +173,7 @@ BUILT_IN: tuple[Served, ...] = (
 
 NAMESPACES, PODS = BUILT_IN[0], BUILT_IN[1]
 SERVICE_ACCOUNTS = next(row for row in BUILT_IN if row.plural == "serviceaccounts")
+SERVICES = next(row for row in BUILT_IN if row.plural == "services")
 CRDS = BUILT_IN[-1]
 WEBHOOK_CONFIGURATIONS = frozenset({"validatingwebhookconfigurations", "mutatingwebhookconfigurations"})
 

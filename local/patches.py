@@ -31,7 +31,7 @@ def json_patch(document: Any, operations: Any) -> Any:
             raise PatchError(f"not an operation: {operation!r}")
         try:
             document = _operate(document, operation)
-        except (KeyError, IndexError, ValueError, TypeError) as fault:
+        except (AttributeError, KeyError, IndexError, ValueError, TypeError) as fault:
             if isinstance(fault, PatchError):
                 raise
             text = f"{operation.get('op')} operation does not apply: doc is missing path: {operation['path']}: missing value"
@@ -41,6 +41,8 @@ def json_patch(document: Any, operations: Any) -> Any:
 
 def _operate(document: Any, operation: JSON) -> Any:
     op, path = operation.get("op"), operation["path"]
+    if op in {"move", "copy"} and not isinstance(operation.get("from"), str):
+        raise PatchError(f"{op} operation has no source: {path}")
     if op in {"add", "replace", "test"} and "value" not in operation:
         raise PatchError(f"{op} operation has no value: {path}")
     match op:

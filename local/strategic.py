@@ -22,11 +22,11 @@ def strategic_merge(target: Any, patch: Any, schema: JSON) -> Any:
         return {key: value for key, value in patch.items() if key != "$patch"}
     if directive == "delete":
         return {}
-    if directive not in {None, "merge"}:
+    if directive is not None and directive != "merge":
         raise PatchError(f"Unknown patch type found: {directive}")
     out: JSON = target if isinstance(target, dict) else {}
     retain = patch.get("$retainKeys")
-    if retain is not None:
+    if isinstance(retain, list):
         out = {key: value for key, value in out.items() if key in retain}
     for key, value in patch.items():
         if key.startswith("$"):
@@ -48,7 +48,7 @@ def strategic_merge(target: Any, patch: Any, schema: JSON) -> Any:
 def _parallel(out: JSON, key: str, value: Any) -> None:
     if key.startswith(_DELETE):
         name = key.removeprefix(_DELETE)
-        if isinstance(out.get(name), list):
+        if isinstance(out.get(name), list) and isinstance(value, list):
             out[name] = [item for item in out[name] if item not in value]
 
 
@@ -62,7 +62,7 @@ def _merge_list(target: Any, patch: list[Any], schema: JSON) -> list[Any]:
     if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
         return [item for item in patch if not (isinstance(item, dict) and "$patch" in item)]
     merge_key = shapes.map_keys(schema)[0]
-    out = list(present)
+    out = [item for item in present if isinstance(item, dict)]
     for item in patch:
         if not isinstance(item, dict) or merge_key not in item:
             raise PatchError(f"map: {item!r} does not contain declared merge key: {merge_key}")

@@ -77,7 +77,7 @@ def _count(path: str) -> Cell:
     def cell(obj: JSON, now: datetime) -> Any:
         del now
         found = jsonpaths.evaluate(path, obj)
-        return len(found[0]) if found else 0
+        return len(found[0]) if found and isinstance(found[0], (dict, list)) else 0
 
     return cell
 

@@ -4,16 +4,17 @@ The order is the API server's: prune and default, mutating webhooks, prune and d
 validating webhooks, store. Everything up to the store works on copies; the store is touched once, in one step, at the end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from api.clock import Clock, format_time
 from local import builtins, crds, managers, metadata, statuses, structural
 from local.admission import Admission
 from local.conversion import from_stored, to_stored
-from local.kinds import CRDS, NAMESPACES, Registry, Served
+from local.kinds import CRDS, NAMESPACES, SERVICES, Registry, Served
 from local.operation import CREATE, UPDATE, Operation
-from local.statuses import Cause, InvalidError
+from local.statuses import Cause, InvalidError, StatusError
 from local.store import Entry, Key, Store
 from local.wire import JSON, copy
 
@@ -22,6 +23,18 @@ Written = Callable[[Served, JSON], None]
 
 _ATTEMPTS = 5
 _LEFT_ALONE = ("metadata", "status", "apiVersion", "kind")
+
+
+@contextmanager
+def _typed(served: Served) -> Iterator[None]:
+    """Built-in kinds have no schema here: what trips over a member of the wrong shape says that it cannot be decoded. Raises 400."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as fault:
+        if isinstance(fault, StatusError):
+            raise
+        text = f'{served.kind} in version "{served.version}" cannot be handled as a {served.kind}: {fault}'
+        raise statuses.bad_request(text) from fault
 
 
 def _without_status(served: Served, obj: JSON) -> None:
@@ -39,6 +52,7 @@ class Writer:
         self._admission = admission
         self._clock = clock
         self._written = written
+        self._addresses = 9  # the last part of the latest cluster address
 
     # ------------------------------------------------------------------------------------------------------- create
 
@@ -182,6 +196,8 @@ class Writer:
             new = {key: value for key, value in new.items() if key != "status"}
             if "status" in old:
                 new["status"] = old["status"]
+        if not served.custom:
+            builtins.keep(new, old)
         return self._complete(op, new)
 
     def _generation(self, op: Operation, new: JSON, old: JSON) -> None:
@@ -207,6 +223,9 @@ class Writer:
         obj["apiVersion"], obj["kind"] = served.api_version, served.kind
         obj.setdefault("metadata", {})
         metadata.check_types(obj)
+        if not served.custom:
+            for key in [key for key, value in obj.items() if value is None]:
+                del obj[key]
         stated = obj["metadata"].get("namespace")
         if served.namespaced and stated and stated != op.namespace:
             raise statuses.bad_request("the namespace of the provided object does not match the namespace sent on the request")
@@ -227,20 +246,28 @@ class Writer:
         """Prunes and defaults."""
         if op.served.custom:
             return structural.complete(op.served, obj)
-        if op.served.table == CRDS.table:
-            crds.complete(obj)
-        builtins.complete(obj)
+        with _typed(op.served):
+            if op.served.table == CRDS.table:
+                crds.complete(obj)
+            builtins.complete(obj)
+            if op.served.table == SERVICES.table and op.kind == CREATE:
+                self._give_address(obj["spec"])
         return obj
+
+    def _give_address(self, spec: JSON) -> None:
+        """A cluster address that nobody else had; nothing listens there."""
+        if spec.get("type") != "ExternalName" and not spec.get("clusterIP"):
+            self._addresses += 1
+            spec["clusterIP"] = f"10.96.{self._addresses >> 8}.{self._addresses & 255}"
 
     def _validate(self, op: Operation, obj: JSON, old: JSON | None) -> None:
         served = op.served
         found = metadata.faults(obj, served, old)
         if served.custom:
             found += structural.faults(served, obj, old)
-        elif served.table == CRDS.table:
-            found += crds.faults(obj)
-        elif op.subresource != "status":
-            found += builtins.faults(obj, old)
+        else:
+            with _typed(served):
+                found += crds.faults(obj) if served.table == CRDS.table else builtins.faults(obj, old) if op.subresource != "status" else []
         if found:
             raise InvalidError(served.kind, served.group, obj["metadata"].get("name", ""), found)
 

@@ -78,6 +78,41 @@ async def test_the_edge_is_said_in_a_sentence(world: World, method: str, path: s
     assert words in answer.json()["message"]
 
 
+HOOK = {"name": "a.b.c", "clientConfig": {"url": "https://127.0.0.1:1/"}, "sideEffects": "None", "admissionReviewVersions": ["v1"]}
+RULE = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
+BROKEN_HOOKS = {
+    "a rule that is no mapping": HOOK | {"rules": [1]},
+    "a rule without groups": HOOK | {"rules": [{**RULE, "apiGroups": None}]},
+    "resources that are a number": HOOK | {"rules": [{**RULE, "resources": 3}]},
+    "a selector that is none": HOOK | {"rules": [RULE], "objectSelector": {"matchLabels": 7}},
+    "a condition that is no CEL": HOOK | {"rules": [RULE], "matchConditions": [{"name": "x", "expression": "1 +"}]},
+}
+
+
+@pytest.mark.parametrize("hook", BROKEN_HOOKS.values(), ids=BROKEN_HOOKS)
+async def test_a_webhook_that_cannot_be_read_is_not_stored(world: World, hook: dict) -> None:
+    """Or every later write of anybody would trip over it."""
+    _, client = world
+    root = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    answer = await client.post(root, json={"metadata": {"name": "x"}, "webhooks": [hook]})
+    assert answer.status_code in {400, 422}
+    assert (await client.post(MAPS, json=config_map("a"))).status_code == 201
+
+
+async def test_a_service_keeps_its_address(world: World) -> None:
+    """Two have two; a replacement that does not mention it changes nothing; headless and external ones have none."""
+    _, client = world
+    path = "/api/v1/namespaces/default/services"
+    body = {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}}
+    first = (await client.post(path, json=body)).json()["spec"]["clusterIP"]
+    other = (await client.post(path, json=body | {"metadata": {"name": "b"}})).json()["spec"]["clusterIP"]
+    assert first != other
+    assert (await client.put(f"{path}/a", json=body)).json()["spec"]["clusterIP"] == first
+    external = {"metadata": {"name": "c"}, "spec": {"type": "ExternalName", "externalName": "x.example"}}
+    assert "clusterIP" not in (await client.post(path, json=external)).json()["spec"]
+    assert "clusterIP" not in (await client.put(f"{path}/c", json=external)).json()["spec"]
+
+
 async def test_rbac_is_stored_and_said_not_to_be_enforced(world: World) -> None:
     """A person who asks is told."""
     answer = await world[1].post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", json={"spec": {}})

@@ -44,6 +44,7 @@ REFUSED_PATCHES: dict[str, Any] = {
     "an index past the end": [{"op": "add", "path": "/l/9", "value": 1}],
     "an index with a leading zero": [{"op": "remove", "path": "/l/00"}],
     "an unknown operation": [{"op": "double", "path": "/a"}],
+    "a source that is no text": [{"op": "copy", "path": "/b", "from": [1]}],
     "no value": [{"op": "add", "path": "/b"}],
     "a path that is no pointer": [{"op": "remove", "path": "a"}],
     "removing the whole": [{"op": "remove", "path": ""}],
@@ -115,6 +116,13 @@ def test_strategic_merge_patches(before: Any, patch: Any, after: Any) -> None:
     """Keyed lists and the directives, as kubectl sends them for built-in kinds."""
     schema = SHAPES["Pod"] | {"properties": {**SHAPES["Pod"]["properties"], "metadata": {"properties": {"finalizers": {}}}}}
     assert strategic_merge(copy(before), copy(patch), schema) == after
+
+
+@pytest.mark.parametrize("patch", [{"$patch": [1]}, {"spec": {"$patch": {}}}, {"spec": {"$setElementOrder/containers": 1}}])
+def test_a_directive_of_the_wrong_shape_is_refused(patch: Any) -> None:
+    """As a patch that does not apply, not as a crash."""
+    with pytest.raises(PatchError):
+        strategic_merge(_pod(A), patch, SHAPES["Pod"])
 
 
 def test_an_item_without_its_key_is_refused() -> None:
