@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from clusterkit import Answer, TestCluster, Wire
+import pytest
+from clusterkit import Answer, TestCluster, Wire, embedded, real
 from product import SCALER, product, put
 
 from api.crd.variants import fitted
@@ -261,6 +262,18 @@ def told(answer: Answer) -> dict[str, str]:
     assert (answer.code, answer.body["reason"]) == (403, "Forbidden"), answer.body
     assert "denied the request" in answer.body["message"]
     return {cause["field"]: cause["reason"] for cause in answer.body["details"]["causes"]}
+
+
+@asynccontextmanager
+async def on_either(request: pytest.FixtureRequest, kind: str, folders: pytest.TempPathFactory) -> AsyncIterator[TestCluster]:
+    """The cluster that the command line asks for, for fixtures that live as long as a module."""
+    if kind == "real":
+        kubeconfig, certificates = request.getfixturevalue("real_server")
+        async with real(kubeconfig, certificates) as cluster:
+            yield cluster
+    else:
+        async with embedded(folders.mktemp("cluster") / "state") as cluster:
+            yield cluster
 
 
 @asynccontextmanager
