@@ -164,7 +164,7 @@ def read_argv(
     size: int | None = None
     if not replaced:
         if not faults:
-            faults += degree_faults(name, last)
+            faults += degree_faults(table, last)
         if name == VLLM and variables:
             size, more = environment_size(last, variables, [variable.name for variable in env])
             faults += more

@@ -10,8 +10,8 @@ from typing import Final, Literal
 import msgspec
 
 from engines.kubelet import Expanded
-from engines.table import VLLM
-from engines.tokens import Fault, Occurrence
+from engines.table import VLLM, Table
+from engines.tokens import Fault, Occurrence, named
 from engines.values import RefusedError, show, to_int
 
 INT32: Final = 2**31 - 1
@@ -112,25 +112,29 @@ def provenance(occurrence: Occurrence) -> Provenance:
     return Provenance(occurrence.position, occurrence.spelling, occurrence.value)
 
 
-def degree_faults(engine: str, last: Mapping[str, Occurrence]) -> list[Fault]:
+def degree_faults(table: Table, last: Mapping[str, Occurrence]) -> list[Fault]:
     """Degrees below their minimum, over int32, or left to a reference that nobody here defines. Only the effective use counts."""
     faults: list[Fault] = []
-    for dest, (_, low) in DEGREES[engine].items():
+    for dest, (_, low) in DEGREES[table.engine].items():
         occurrence = last.get(dest)
         if occurrence is None:
             continue
         if occurrence.unresolved:
-            why = f"{occurrence.spelling} is {show(occurrence.value or '')}, which the role's own environment does not define"
+            why = f"{_named(table, occurrence)} is {show(occurrence.value or '')}, which the role's own environment does not define"
             faults.append(Fault("unresolved", why, occurrence.position, occurrence.spelling, dest))
         elif (value := whole(occurrence)) is not None and not low <= value <= INT32:
             text = show(occurrence.value or "")
             if value < low:
-                why = f"{occurrence.spelling} is {text}, below its minimum {low}"
+                why = f"{_named(table, occurrence)} is {text}, below its minimum {low}"
                 faults.append(Fault("below-minimum", why, occurrence.position, occurrence.spelling, dest))
             else:
-                why = f"{occurrence.spelling} is {text}, out of the 32-bit range"
+                why = f"{_named(table, occurrence)} is {text}, out of the 32-bit range"
                 faults.append(Fault("out-of-range", why, occurrence.position, occurrence.spelling, dest))
     return faults
+
+
+def _named(table: Table, occurrence: Occurrence) -> str:
+    return named(occurrence.spelling, table.spellings[occurrence.registered])
 
 
 def environment_size(

@@ -203,7 +203,7 @@ class _Reader:
     def refuse(self, option: Option, registered: str, position: int, kind: FaultKind, why: str) -> None:
         """Record a use that the parser refuses whatever the option is."""
         spelling = self.written(position, registered)
-        message = f"{show(spelling)}{_means(spelling, registered)} {why}"
+        message = f"{named(spelling, option)} {why}"
         self.found.append(Occurrence(option.dest, spelling, registered, position, (), position, None, message))
         self.faults.append(Fault(kind, message, position, spelling, option.dest))
 
@@ -223,15 +223,16 @@ class _Reader:
             else:
                 stored = tuple(option.store(text) for text in values)  # type: ignore[misc]
         except RefusedError as refused:
-            message = f"{show(spelling)}{_means(spelling, registered)}: {refused}"
+            message = f"{named(spelling, option)}: {refused}"
             self.found.append(Occurrence(option.dest, spelling, registered, position, values, last, None, message))
             self.bad.append(Fault("invalid-value", message, position, spelling, option.dest))
             return
         self.found.append(Occurrence(option.dest, spelling, registered, position, values, last, stored))
 
 
-def _means(spelling: str, registered: str) -> str:
-    return "" if spelling == registered else f" ({registered})"
+def named(spelling: str, option: Option) -> str:
+    """An option as messages name it: as it was written, and its long name where that differs."""
+    return show(spelling) if spelling == option.canonical else f"{show(spelling)} ({option.canonical})"
 
 
 def consume(table: Table, line: Line) -> Consumed:
@@ -341,7 +342,7 @@ def _explicit(reader: _Reader, option: Option, registered: str, explicit: str, p
     if explicit == "--":
         # OLD argparse drops the text and stores an empty list; NEW hands the text to the type.
         spelling = reader.written(position, registered)
-        message = f"{show(spelling)}{_means(spelling, registered)}: '--' behind '=' is read differently by different Python releases"
+        message = f"{named(spelling, option)}: '--' behind '=' is read differently by different Python releases"
         reader.found.append(Occurrence(option.dest, spelling, registered, position, (explicit,), position, None, message))
         reader.bad.append(Fault("families-differ", message, position, spelling, option.dest))
         return
