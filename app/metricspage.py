@@ -59,7 +59,7 @@ _SUFFIXES: Final = {"histogram": ("_bucket", "_count", "_sum"), "summary": ("", 
 _INTRODUCTION: Final = f"""# Metrics
 
 `/metrics` on the service's own port, over HTTPS, in the text form or as OpenMetrics. This page is generated from the collectors
-(`make docs`), and a test keeps it current. Beside what is listed here, prometheus_client shows the process itself (`process_*`, `python_*`).
+(`make docs`), and a test keeps it current. Beside these, prometheus_client shows the process itself (`process_*`, `python_*`).
 
 Names without our prefix are those that controller-runtime, client-go and their dashboards have made known. Three rules hold for our own:
 
