@@ -80,6 +80,8 @@ def _many(options: argparse.Namespace) -> int:
         results = pool.map(play_batch, chunks)
     for counts, failed in results:
         totals.update(counts)
+        if failed or totals["seeds"] % 500 == 0:
+            print(f"{totals['seeds']} seeds, {time.perf_counter() - began:.0f} s; failing: {failed or 'none'}", file=sys.stderr, flush=True)
         failures += failed
         if len(failures) >= options.most:
             break

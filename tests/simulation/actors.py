@@ -20,6 +20,8 @@ from tests.simulation.store import Change, Object, labels, meta
 from tests.simulation.world import World
 
 FLAVORS: Final = ("a100", "h100")
+# How many Pods are on a node that is not heard of for minutes when they are to stop.
+LOST_NODES: Final = 0.06
 ADMITTED: Final = ("QuotaReserved", "Admitted")
 
 
@@ -44,6 +46,8 @@ class Kubelet:
         elif change.new is not None and is_leaving(change.new) and change.old is not None and not is_leaving(change.old):
             grace = meta(change.new).get("deletionGracePeriodSeconds", 30)
             seconds = min(grace, 1.0 + 8.0 * self._chance(change.new, "stop"))
+            if self._chance(change.new, "node") < LOST_NODES:
+                seconds = 40.0 + 150.0 * self._chance(change.new, "stop")
             self._world.after(seconds, self._stop, meta(change.new)["name"], meta(change.new)["uid"])
 
     def _chance(self, pod: Object, what: str) -> float:

@@ -17,13 +17,15 @@ from tests.simulation.network import Network
 from tests.simulation.objects import is_leaving
 from tests.simulation.process import Process
 from tests.simulation.store import Change, Object, labels, merge, meta
-from tests.simulation.transport import Request
+from tests.simulation.transport import Request, Response
 from tests.simulation.world import World
 
 REVERSIBLE: Final = ("Admitted", "Disqualified", "Withdrawing", "Draining", "Aborted")
 DELETING: Final = ("Deleting", "Settling")
 # A request that began so recently may lie between the last reading and the write.
 UNSEEN_SECONDS: Final = 5.0
+# A write that no watch has shown for so long is not waited for any more.
+FORGOTTEN_SECONDS: Final = 60.0
 STATES: Final = (*REVERSIBLE[:4], *DELETING)
 
 
@@ -49,12 +51,15 @@ class Invariants:
         self._holder: tuple[str, float, bool] = ("", 0.0, False)  # who, since when, whether it was taken by force
         self._renewed = 0.0
         self._last_body: dict[str, Any] = {}
+        self._listed: defaultdict[str, set[str]] = defaultdict(set)  # process -> kinds of which it got a list
+        self._own: dict[str, tuple[str, float]] = {}  # process -> the version of its last status write, and when it knew of it
         world.watch(self._on_change)
 
     def attach(self, process: Process) -> None:
         """Watch a process's wire."""
         process.wire.sending.append(self._on_send)
         process.wire.audit.append(self._on_arrival)
+        process.wire.answered.append(self._on_answer)
 
     def breach(self, invariant: str, detail: str) -> None:
         """Note the first breach."""
@@ -67,6 +72,9 @@ class Invariants:
         if request.method == "GET" or request.plural in ("leases", "events"):
             return
         self._holds_lease(request)
+        if request.subresource == "status":
+            self._knows_own_write(request)
+            self._reads_everything(request)
         process = self._find(request.who)
         if process is None or request.subresource != "status" or self._last_body.get(request.who) == request.body:
             return
@@ -78,6 +86,29 @@ class Invariants:
         view = evidence.View(process.controller.cache, key, cached, self._network)
         for invariant, detail in evidence.unsupported(view, request.body.get("status") or {}):
             self.breach(invariant, detail)
+
+    def _knows_own_write(self, request: Request) -> None:
+        """A judgement of a version that the process itself has replaced is judging the past; it would only meet a conflict."""
+        version, at = self._own.get(request.who, ("", 0.0))
+        sent = (request.body.get("metadata") or {}).get("resourceVersion") or ""
+        if version and sent and int(sent) < int(version) and self._world.now - at < FORGOTTEN_SECONDS:
+            self.breach("own writes are waited for", f"{request.who} judged @{sent} after it wrote @{version}")
+
+    def _reads_everything(self, request: Request) -> None:
+        """A kind that was never listed, or whose list failed since, makes every verdict a guess."""
+        owed = {"modeldeployments", "pods", "services", "deployments", *(["workloads"] if self._world.kueue else [])}
+        if missing := owed - self._listed[request.who]:
+            self.breach("no status while a kind cannot be read", f"{request.who} never listed {sorted(missing)}")
+        process = self._find(request.who)
+        blind = [name for name, kind in process.controller.reflectors.items() if not kind.readable] if process is not None else []
+        if blind and self._last_body.get(request.who) != request.body:
+            self.breach("no status while a kind cannot be read", f"{request.who} cannot read {sorted(blind)}")
+
+    def _on_answer(self, request: Request, response: Response) -> None:
+        if request.subresource == "status" and response.version:
+            self._own[request.who] = (response.version, self._world.now)
+        if request.method == "GET" and not request.name and "watch" not in request.params and response.status == 200:
+            self._listed[request.who].add(request.plural)
 
     def _holds_lease(self, request: Request) -> None:
         holder, since, by_force = self._holder

@@ -48,6 +48,11 @@ class Response:
         """The body."""
         return self._data
 
+    @property
+    def version(self) -> str:
+        """The resourceVersion of the object in a 2xx."""
+        return str(msgspec.json.decode(self._data)["metadata"]["resourceVersion"]) if self.status < 300 else ""
+
     def release(self) -> None:
         """Nothing is held."""
 
@@ -64,13 +69,14 @@ class Stream:
 
 
 class Wire:
-    """The session of one process. `sending` sees each request when it is sent, `audit` when it arrives; `dead` cuts the line for good."""
+    """The session of one process. `sending` sees a request when it is sent, `audit` when it arrives, `answered` its end; `dead` cuts it."""
 
     def __init__(self, who: str, store: Store, faults: Faults, rng: random.Random) -> None:
         self.who = who
         self.dead = False
         self.sending: list[Callable[[Request], None]] = []
         self.audit: list[Callable[[Request, float], None]] = []
+        self.answered: list[Callable[[Request, Response], None]] = []
         self._store = store
         self._faults = faults
         self._rng = rng
@@ -127,6 +133,8 @@ class Wire:
             await asyncio.sleep(self._rng.uniform(0.0005, 0.01) if self._rng.random() < 0.5 else 0)
             if self.dead or outcome == "lost":
                 raise aiohttp.ServerDisconnectedError
+            for received in self.answered:
+                received(request, response)
             return response
 
     # ----------------------------------------------------------------------------------------------------------- serving
