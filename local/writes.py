@@ -137,7 +137,6 @@ class Writer:
         served = op.served
         old = from_stored(served, entry.object())
         new = self._received(op, transform(copy(old)))
-        named = new["metadata"].get("resourceVersion")
         self._check_preconditions(op, entry, new, replacing=replacing)
         new = self._settled(op, new, old)
         mutated = await self._admission.mutate(op, new, old, lambda patched: self._settled(op, patched, old))
@@ -149,9 +148,7 @@ class Writer:
         self._validate(op, new, old)
         await self._admission.validate(op, new, old)
         if self._store.table(served.table).entries.get(op.key) is not entry:
-            if named:
-                raise statuses.conflict(served.plural, served.group, op.name)
-            return None
+            return None  # a body that names its version meets the newer one at the next try
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if new == old or op.dry_run:
             return new

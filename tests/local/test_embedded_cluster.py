@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -306,3 +307,26 @@ async def test_a_generated_name_that_is_taken_is_drawn_again(world: World, monke
     monkeypatch.setattr("local.metadata.secrets.choice", lambda choices: next(letters))
     names = [(await client.post(MAPS, json={"metadata": {"generateName": "x-"}})).json()["metadata"]["name"] for _ in range(2)]
     assert names == ["x-aaaaa", "x-bbbbb"]
+
+
+async def test_a_patch_that_another_writer_overtakes_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lands on the newer object; one that names its version is told 409 instead."""
+    cluster, client = world
+    merge = {"Content-Type": "application/merge-patch+json"}
+    await client.post(MAPS, json=config_map("a"))
+    ask = cluster.admission.validate
+    others = ["1", "2"]
+
+    async def overtaken(op: Any, obj: Any, old: Any) -> None:
+        await ask(op, obj, old)
+        if others and op.manager == "slow":
+            await client.patch(f"{MAPS}/a", json={"data": {"other": others.pop()}}, headers=merge, params={"fieldManager": "fast"})
+
+    monkeypatch.setattr(cluster.admission, "validate", overtaken)
+    plain = await client.patch(f"{MAPS}/a", json={"data": {"mine": "x"}}, headers=merge, params={"fieldManager": "slow"})
+    assert plain.json()["data"] == {"a": "b", "other": "1", "mine": "x"}
+    others.append("3")
+    version = plain.json()["metadata"]["resourceVersion"]
+    body = {"metadata": {"resourceVersion": version}, "data": {"mine": "y"}}
+    named = await client.patch(f"{MAPS}/a", json=body, headers=merge, params={"fieldManager": "slow"})
+    assert named.status_code == 409
