@@ -33,12 +33,16 @@ class RetirementActs:
         self._workloads: Resource | None = None
 
     async def perform(self, key: Key, snapshot: Snapshot, acts: Sequence[Act]) -> None:
-        """Do the acts in their order. Raises the kube error tree, Conflict where the deployment changed under the retry annotation."""
+        """Do the acts in their order. Raises the kube error tree, Conflict where a Pod or the deployment is newer than what was judged."""
         confirmed: bool | None = None
+        outdated: Conflict | None = None
         for act in acts:
             match act.kind:
                 case "label" | "unlabel":
-                    await self._label(act)
+                    try:
+                        await self._label(act)
+                    except Conflict as conflict:
+                        outdated = conflict  # that Pod is judged anew; the others are none of its concern
                 case "clearRetry":
                     await self._clear_retry(act)
                 case "deletePod" | "deleteWorkload":
@@ -46,16 +50,24 @@ class RetirementActs:
                         confirmed = await self._still_stored(key, snapshot)
                     if confirmed:
                         await self._delete(act)
+        if outdated is not None:
+            raise outdated
 
     async def _label(self, act: Act) -> None:
-        """The UID in the patch makes it fail on another Pod of that name."""
+        """The UID makes the patch fail on another Pod of that name, the resourceVersion on a Pod that somebody changed meanwhile.
+
+        Without the latter a controller that was held up, and lost the Lease, could make a retiring Pod eligible again.
+        """
         label = {keys.ENDPOINT_ELIGIBLE: "true" if act.kind == "label" else None}
-        body = msgspec.json.encode({"metadata": {"uid": act.uid, "labels": label}})
+        body = msgspec.json.encode({"metadata": {"uid": act.uid, "resourceVersion": act.resource_version, "labels": label}})
         try:
             await self._client.patch(PODS, act.name, body, act.namespace, field_manager="modelwarden")
-        except (NotFound, Conflict):
+        except NotFound:
             metrics.ACTS.labels(act.kind, "gone").inc()
             return
+        except Conflict:
+            metrics.ACTS.labels(act.kind, "outdated").inc()
+            raise
         metrics.ACTS.labels(act.kind, "done").inc()
 
     async def _clear_retry(self, act: Act) -> None:

@@ -20,8 +20,9 @@ from controller.status.retirement import directive_of, sole
 class Act(msgspec.Struct, frozen=True, kw_only=True):
     """One wish.
 
-    `label` and `unlabel` write or remove the `endpoint-eligible` label of a Pod, `deletePod` and `deleteWorkload` delete with a UID
-    precondition, `clearRetry` removes the retry annotation of the deployment by a patch that carries its resourceVersion.
+    `label` and `unlabel` write or remove the `endpoint-eligible` label of a Pod, `clearRetry` removes the retry annotation of the
+    deployment, both by a patch that carries the resourceVersion that was judged; `deletePod` and `deleteWorkload` delete with a UID
+    precondition.
     """
 
     kind: Literal["label", "unlabel", "deletePod", "deleteWorkload", "clearRetry"]
@@ -71,7 +72,8 @@ def _labels(assessment: Assessment) -> Iterator[Act]:
         labelled = pod.metadata.labels.get(keys.ENDPOINT_ELIGIBLE) == "true"
         if wanted.get(pod.metadata.uid, labelled) != labelled:
             kind: Literal["label", "unlabel"] = "unlabel" if labelled else "label"
-            yield Act(kind=kind, namespace=namespace, name=pod.metadata.name, uid=pod.metadata.uid)
+            version = pod.metadata.resource_version
+            yield Act(kind=kind, namespace=namespace, name=pod.metadata.name, uid=pod.metadata.uid, resource_version=version)
 
 
 def _deletions(assessment: Assessment) -> Iterator[Act]:

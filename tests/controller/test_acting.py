@@ -164,6 +164,26 @@ async def test_eligible_members_are_labelled_and_a_target_loses_its_label() -> N
         assert api.status("chat")["retirement"]["state"] == "Disqualified"
 
 
+async def test_a_pod_that_changed_meanwhile_is_labelled_only_after_it_was_judged_anew() -> None:
+    """A label carries the version that was judged: refused on a newer Pod, though its change concerns nobody, and asked for again."""
+    api = FakeCluster()
+    scene(api, replicas=2)
+    changed = []
+
+    def meanwhile(request: Request) -> None:
+        if request.verb == "patch" and request.kind == "Pod" and request.name == "chat-0" and not changed:
+            changed.append(request)
+            api.touch("Pod", "chat-0", lambda item: item["metadata"]["labels"].update(other="x"))
+
+    api.fail = meanwhile
+    async with retiring(api) as world:
+        await world.clock.advance(5)
+        versions = [r.body["metadata"]["resourceVersion"] for r in api.sent("patch", "Pod") if r.name == "chat-0"]
+        assert len(versions) == len(set(versions)) == 2
+        for name in ("chat-0", "chat-1"):
+            assert api.get_object("Pod", name)["metadata"]["labels"]["modeldeployment.gpustack.ai/endpoint-eligible"] == "true"
+
+
 async def test_a_budget_that_is_spent_aborts_without_any_news() -> None:
     """Time alone ends a withdrawal that no router can confirm: a pass comes when its budget is over."""
     api = FakeCluster()
