@@ -6,7 +6,7 @@ A claim of Unknown needs no support.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from api import keys
 from api.objects import Pod
@@ -166,9 +166,9 @@ FALSE: Final[dict[str, Callable[[View, str], bool]]] = {
 }
 
 
-def retracted(view: View, pod: Pod, operation: Any) -> bool:
+def retracted(view: View, pod: Pod) -> bool:
     """Whether taking the eligibility label from a Pod rests on something definite."""
-    if operation is not None:
+    if pod.metadata.uid.encode() in bytes(view.deployment.status) and b"targetMemberUIDs" in bytes(view.deployment.status):
         return True
     place = (pod.metadata.labels.get(keys.COMPONENT, ""), pod.metadata.labels.get(keys.POD_ORDINAL, ""))
     mates = view.seats.get(place, [])

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from api import keys
 from controller.cache import Key
-from controller.kinds import MODEL_DEPLOYMENTS
+from controller.kinds import MODEL_DEPLOYMENTS, KindName
 from kube.resources import LEASES, PODS
 from tests.simulation import evidence
 from tests.simulation.network import Network
@@ -76,6 +76,8 @@ class Invariants:
             self._knows_own_write(request)
             self._reads_everything(request)
         process = self._find(request.who)
+        if process is not None and request.plural == "pods" and request.method == "PATCH":
+            self._takes_label_for_a_reason(process, request)
         if process is None or request.subresource != "status" or self._last_body.get(request.who) == request.body:
             return
         self._last_body[request.who] = request.body
@@ -86,6 +88,18 @@ class Invariants:
         view = evidence.View(process.controller.cache, key, cached, self._network)
         for invariant, detail in evidence.unsupported(view, request.body.get("status") or {}):
             self.breach(invariant, detail)
+
+    def _takes_label_for_a_reason(self, process: Process, request: Request) -> None:
+        """An Unknown criterion revokes nothing: a label goes for a member that failed, is missing, or is being retired."""
+        cache = process.controller.cache
+        pod = cache.find(KindName.POD, request.namespace, request.name)
+        change = (request.body.get("metadata") or {}).get("labels") or {}
+        key = Key(request.namespace, pod.metadata.labels.get(keys.INSTANCE, "")) if pod is not None else None
+        cached = cache.deployment(key) if key is not None else None
+        if key is None or cached is None or change.get(keys.ENDPOINT_ELIGIBLE, "") is not None:
+            return
+        if not evidence.retracted(evidence.View(cache, key, cached, self._network), pod):
+            self.breach("an Unknown criterion revokes nothing", f"{request.who} takes the label from {request.name}")
 
     def _knows_own_write(self, request: Request) -> None:
         """A judgement of a version that the process itself has replaced is judging the past; it would only meet a conflict."""

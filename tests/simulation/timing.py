@@ -129,6 +129,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._virtual.now
 
+    def cool(self) -> None:
+        """Begin to count rounds anew."""
+        self._virtual.rounds = 0
+
     def _on_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A callback that fails is a defect of the world, and must not be lost in a log."""
         self.failure = self.failure or context.get("exception") or RuntimeError(str(context.get("message")))
@@ -145,12 +149,15 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
             raise loop.failure
         return result
     finally:
-        _cancel_rest(loop)
-        asyncio.set_event_loop(None)
-        loop.close()
+        try:
+            _cancel_rest(loop)
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
 
 
 def _cancel_rest(loop: VirtualLoop) -> None:
+    loop.cool()
     rest = sorted(asyncio.all_tasks(loop), key=hash)
     for task in rest:
         task.cancel()

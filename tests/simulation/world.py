@@ -4,7 +4,7 @@ import asyncio
 import random
 import zlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from api.clock import format_time
 from controller.kinds import (
@@ -22,8 +22,6 @@ from tests.simulation.faults import Faults
 from tests.simulation.store import Change, Object, Store
 from tests.simulation.timing import VirtualClock
 from tests.simulation.transport import Wire
-
-WATCHED: Final = ("modeldeployments", "pods", "workloads", "services", "deployments", "kvcachepoolbindings")
 
 
 class World:
