@@ -1,4 +1,4 @@
-"""Two controllers of one Lease: the holder is frozen at the worst moment, the other takes over, and what the first still had in hand is sent.
+"""Two controllers of one Lease: the holder is frozen at the worst moment, the other takes over, then the first sends what it had in hand.
 
 The guards differ by what is written. A status carries the resourceVersion it was judged from; a label carries the Pod's; a deletion carries
 the captured UID. So a late write meets exactly what its writer saw, or nothing.
