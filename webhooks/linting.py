@@ -13,6 +13,7 @@ from api import keys
 from api.crd.check import admit
 from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDeployment, ModelDeploymentScaler
 from webhooks.defaulting import default_accelerators
+from webhooks.documents import read_document
 from webhooks.errors import CannotJudgeError
 from webhooks.fence import FenceRequest, Scaler, judge, scaler_to_read, target_of
 from webhooks.fence.messages import explain, ways_out
@@ -99,9 +100,9 @@ class _Linter:
                 yield _stated(finding, who, index)
 
     def _deployment(self, stored: Document, held: Document | None) -> Iterable[Finding]:
-        draft = msgspec.convert(stored, ModelDeployment)
-        new = msgspec.convert(apply_patch(stored, default_accelerators(draft, self._types)), ModelDeployment)
-        old = msgspec.convert(held, ModelDeployment) if held is not None else None
+        draft = read_document(stored, ModelDeployment)
+        new = read_document(apply_patch(stored, default_accelerators(draft, self._types)), ModelDeployment)
+        old = read_document(held, ModelDeployment) if held is not None else None
         subject = Subject(new, old, settings=self._settings, types=dict(self._types), fabric=self._fabric(new))
         findings = registry.judge(subject)
         if not findings and subject.fabric is not None:
@@ -128,9 +129,9 @@ class _Linter:
         )
 
     def _scaler(self, stored: Document, held: Document | None) -> tuple[Finding, ...]:
-        new = msgspec.convert(stored, ModelDeploymentScaler)
+        new = read_document(stored, ModelDeploymentScaler)
         others = tuple(s for s in self._scalers if s.metadata.namespace == new.metadata.namespace)
-        return judge_scaler(ScalerSubject(new, msgspec.convert(held, ModelDeploymentScaler) if held is not None else None, others))
+        return judge_scaler(ScalerSubject(new, read_document(held, ModelDeploymentScaler) if held is not None else None, others))
 
 
 def _of_kind(documents: Sequence[Document], shape: type[K], kind: str) -> tuple[K, ...]:
@@ -138,7 +139,7 @@ def _of_kind(documents: Sequence[Document], shape: type[K], kind: str) -> tuple[
     for document in documents:
         if document.get("kind") == kind:
             try:
-                found.append(msgspec.convert(document, shape))
+                found.append(read_document(document, shape))
             except msgspec.ValidationError:
                 continue  # an object that cannot be read is not there to be looked up; the schema reports it
     return tuple(found)

@@ -15,6 +15,7 @@ from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDepl
 from kube.client import Client
 from kube.errors import KubeError, NotFound
 from kube.resources import Resource
+from webhooks.documents import read_document
 from webhooks.errors import LookupFailedError
 
 S = TypeVar("S", bound=Struct)
@@ -112,7 +113,7 @@ class ObjectLookup:
 
     def _convert(self, kind: type[S], obj: Mapping[str, Any]) -> S:
         try:
-            return msgspec.convert(obj, kind)
+            return read_document(obj, kind)
         except msgspec.ValidationError as error:
             raise LookupFailedError(f"the {_PLURALS[kind][0]} given cannot be read: {error}") from error
 

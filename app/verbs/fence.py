@@ -48,9 +48,8 @@ def ignore_rules(agent: str) -> None:
 @click.option("--scaler-username", "usernames", metavar="NAME", multiple=True, help="Who counts as a scaler; repeatable.")
 def explain(files: tuple[str, ...], user: str, scaler: str | None, usernames: tuple[str, ...]) -> None:
     """Say whether the fence lets a write through, by which rule, and what the ways out are."""
-    import msgspec
-
     from api.objects import ModelDeployment, ModelDeploymentScaler
+    from webhooks.documents import read_document
     from webhooks.fence import FenceRequest, Scaler, judge, scaler_to_read, target_of
     from webhooks.fence.messages import OUTCOMES, SENTENCES, describe, ways_out
     from webhooks.settings import default_scaler_usernames
@@ -58,8 +57,8 @@ def explain(files: tuple[str, ...], user: str, scaler: str | None, usernames: tu
     if len(files) > 2:
         raise click.UsageError("give at most two objects: the stored one and the new one")
     try:
-        objects = [msgspec.convert(_object(file, "ModelDeployment"), ModelDeployment) for file in files]
-        owner = Scaler.of(msgspec.convert(_object(scaler, "ModelDeploymentScaler"), ModelDeploymentScaler)) if scaler else None
+        objects = [read_document(_object(file, "ModelDeployment"), ModelDeployment) for file in files]
+        owner = Scaler.of(read_document(_object(scaler, "ModelDeploymentScaler"), ModelDeploymentScaler)) if scaler else None
     except (OSError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     writers = usernames or default_scaler_usernames()

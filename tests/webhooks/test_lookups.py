@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from reviewing import instance_type, scaler
+from reviewing import deployment, instance_type, scaler
 
-from api.objects import InstanceType, KVCachePoolBinding, ModelDeploymentScaler
+from api.objects import InstanceType, KVCachePoolBinding, ModelDeployment, ModelDeploymentScaler
 from kube.client import Page
 from kube.errors import Forbidden, KubeError, NotFound, ServerError
 from webhooks.errors import LookupFailedError
@@ -91,3 +91,11 @@ async def test_given_objects_are_found_by_kind_namespace_and_name() -> None:
     assert await lookup.get(InstanceType, None, "h21") is None
     with pytest.raises(LookupFailedError):
         await lookup.get(KVCachePoolBinding, "n", "b")
+
+
+async def test_a_given_deployment_may_have_a_status() -> None:
+    """As every object has that was exported from a cluster."""
+    exported = deployment()._with("status", value={"phase": "Ready"}).body
+    found = await ObjectLookup([exported]).get(ModelDeployment, "team-a", "qwen")
+    assert found is not None
+    assert found.spec.engine.name == "vLLM"

@@ -235,6 +235,17 @@ def test_lint_lines() -> None:
     assert (finding["id"], finding["object"], finding["field"]) == ("MD101", "ModelDeployment team-a/qwen", "spec.roles[0].shmSize")
 
 
+EXPORTED = {"phase": "Ready", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def test_an_exported_object_is_linted_like_any_other(tmp_path: Path) -> None:
+    """`kubectl get -o yaml` prints a status: it hides nothing, in the object itself and in the stored one beside it."""
+    bad = deployment(role(shmSize="0"))._with("status", value=EXPORTED)
+    assert "MD101" in run(lint, write(tmp_path, "bad.yaml", bad)).output
+    old = deployment()._with("status", value=EXPORTED)
+    assert "MD101" in run(lint, write(tmp_path, "bad.yaml", bad), "--old", write(tmp_path, "old.yaml", old)).output
+
+
 # -------------------------------------------------------------------------------------------------------------- fence
 
 BOUND = deployment(role(replicas=2)).bound(3).decided(2)
@@ -247,6 +258,13 @@ def test_fence_explains_a_refusal(tmp_path: Path) -> None:
     assert result.exit_code == 1
     for text in ("refused", "alice, no scaler", "queue-scaler, term 3", "ReplicasOwnedByScaler", "present 2", "attempted 5", "Argo CD"):
         assert text in result.output
+
+
+def test_fence_explains_exported_objects(tmp_path: Path) -> None:
+    """A status, as every stored object has one, is no obstacle."""
+    stored = BOUND._with("status", value=EXPORTED)
+    old, new = write(tmp_path, "old.yaml", stored), write(tmp_path, "new.yaml", stored.scaled(5))
+    assert run(fence, "explain", "-f", old, "-f", new, "--as", "alice").exit_code == 1
 
 
 def test_fence_explains_what_passes(tmp_path: Path) -> None:
