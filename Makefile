@@ -5,7 +5,7 @@ PYTEST_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-cluster test-engines lint format bench bench-fleet fuzz simulate docs crds clean
+.PHONY: help run test test-cluster test-engines lint format bench bench-fleet fuzz simulate docs crds chart sbom wheel clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,7 +42,7 @@ bench: $(VENV)/.installed .run/kopf/.installed ## CPU per review beside kopf, ar
 	BENCH_KOPF_PYTHON=$(CURDIR)/.run/kopf/bin/python $(BIN)/python -m bench $(ARGS)
 
 fuzz: $(VENV)/.installed ## bounded fuzzing of reviews, annotations, argv and Secrets
-	$(BIN)/python -m pytest tests/fuzz -m "slow or not slow" $(ARGS)
+	FUZZ=long $(BIN)/python -m pytest tests/fuzz -m "slow or not slow" --timeout 900 $(ARGS)
 
 simulate: $(VENV)/.installed ## 10,000 random scenarios of the controller in a simulated cluster (ARGS="--seeds N" or "--seed N --steps 1,2")
 	$(BIN)/python -m tests.simulation $(ARGS)
@@ -52,6 +52,19 @@ docs: $(VENV)/.installed ## regenerate the pages that come from registries
 
 crds: $(VENV)/.installed ## regenerate deploy/crds from the types
 	$(BIN)/mdctl crds --write deploy/crds
+
+chart: $(VENV)/.installed ## regenerate deploy/chart from the base
+	$(BIN)/python -m scripts.chart
+
+# The date of the last commit: a wheel of the same tree is the same wheel, byte by byte.
+wheel: $(VENV)/.installed ## the wheel, reproducibly, into dist/
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --wheel-dir dist .
+
+.run/sbom/.installed:
+	@mkdir -p .run && python3 -m venv .run/sbom && .run/sbom/bin/pip install -q --disable-pip-version-check "cyclonedx-bom>=7,<8" && touch $@
+
+sbom: .run/sbom/.installed ## dist/sbom.cdx.json (CycloneDX): what an installation of the pinned dependencies holds
+	@sh scripts/sbom.sh .run/sbom/bin/cyclonedx-py dist/sbom.cdx.json
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) .run .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov dist build

@@ -4,8 +4,8 @@ import json
 from contextlib import suppress
 from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, given, settings
+from budget import EXAMPLES
+from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks.fence import InvalidPayloadError, read_binding, read_decision
@@ -13,11 +13,8 @@ from webhooks.lookups import ObjectLookup
 from webhooks.server import PATHS, ReviewServer
 from webhooks.settings import AdmissionSettings, default_scaler_usernames
 
-pytestmark = pytest.mark.slow  # `make fuzz` runs it
-
 BINDING = "modeldeployment.gpustack.ai/scaler-binding"
 DECISION = "modeldeployment.gpustack.ai/scaler-decision"
-EXAMPLES = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 SERVER = ReviewServer(
     ObjectLookup([{"kind": "InstanceType", "metadata": {"name": "h20"}, "spec": {"acceleratable": True}, "status": {"detail": {"a": 1}}}]),
