@@ -44,6 +44,7 @@ _PLURALS: Final = {
 @click.option("--network-policy", is_flag=True, help="Also close the network around the service.")
 @click.option("--companions", is_flag=True, help="Also the minimal definitions of the kinds that are only read.")
 @click.option("--server-version", metavar="MAJOR.MINOR", help="With --dry-run: fit the manifests to an API server of that version.")
+@click.option("--withdraw", is_flag=True, help="Only take the webhook configurations away: before uninstalling, or when nobody can answer.")
 @click.option("--force", is_flag=True, help="Take over fields that another field manager owns.")
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Kubeconfig to use.")
 @click.option("--context", help="Context of the kubeconfig.")
@@ -57,6 +58,7 @@ def command(
     network_policy: bool,
     companions: bool,
     server_version: str | None,
+    withdraw: bool,
     force: bool,
     kubeconfig: str | None,
     context: str | None,
@@ -69,7 +71,12 @@ def command(
       mdctl install --image registry.example/modelwarden:0.1.0
       mdctl install --kueue absent --companions --context kind-test
       mdctl install --dry-run --server-version 1.20 | kubectl apply -f -
+      mdctl install --withdraw
     """
+    if withdraw:
+        if dry_run:
+            raise click.UsageError("--withdraw goes without --dry-run")
+        sys.exit(asyncio.run(_withdraw(kubeconfig, context)))
     from deploy.manifests import NEWEST, Options, manifests, to_yaml
 
     version = _version(server_version) if server_version else NEWEST
@@ -114,6 +121,34 @@ async def _install(options: "Options", kubeconfig: str | None, context: str | No
     if failed:
         click.echo(f"{failed} object{'s'[: failed > 1]} could not be applied", err=True)
     return 1 if failed else 0
+
+
+async def _withdraw(kubeconfig: str | None, context: str | None) -> int:
+    """Delete the two configurations; one that is not there is as good. Writes are not judged from then on."""
+    from certs.publisher import MUTATING_NAME, VALIDATING_NAME
+    from kube.config import connect
+    from kube.errors import KubeError, NotFound
+    from kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+
+    try:
+        client = await connect(kubeconfig, context)
+    except KubeError as error:
+        click.echo(f"no cluster: {error}", err=True)
+        return 1
+    failed = False
+    async with client:
+        for resource, name in ((VALIDATING_WEBHOOKS, VALIDATING_NAME), (MUTATING_WEBHOOKS, MUTATING_NAME)):
+            shown = f"{resource.kind.lower()}.{resource.group}/{name}"
+            try:
+                await client.delete(resource, name)
+            except NotFound:
+                click.echo(f"{shown} not there")
+            except KubeError as error:
+                failed = True
+                click.echo(f"{shown} not deleted: {error}", err=True)
+            else:
+                click.echo(f"{shown} deleted")
+    return int(failed)
 
 
 async def _apply(client: "Client", manifest: dict[str, Any], force: bool) -> bool:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.verbs.install import _PLURALS, _install
+from app.verbs.install import _PLURALS, _install, _withdraw
 from deploy.manifests import Options, manifests
 from kube.client import Client
 from kube.config import connect
-from kube.resources import DEPLOYMENTS, VALIDATING_WEBHOOKS, Resource
+from kube.errors import NotFound
+from kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from local.cluster import EmbeddedCluster
 
 
@@ -89,3 +90,19 @@ async def test_no_cluster_is_one_sentence(tmp_path: Path, capsys: pytest.Capture
     """A kubeconfig that is not there is told, not thrown."""
     assert await _install(Options(), str(tmp_path / "none"), None, force=False) == 1
     assert capsys.readouterr().err.startswith("no cluster")
+
+
+async def test_withdrawing_takes_the_webhook_configurations_and_nothing_else(
+    cluster: EmbeddedCluster, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What an uninstallation begins with. What is gone already is told and is no failure."""
+    await _install(Options(), str(cluster.kubeconfig), None, force=False)
+    capsys.readouterr()
+    assert await _withdraw(str(cluster.kubeconfig), None) == 0
+    for resource, name in ((VALIDATING_WEBHOOKS, "modelwarden-validating"), (MUTATING_WEBHOOKS, "modelwarden-mutating")):
+        with pytest.raises(NotFound):
+            await client.get(resource, name)
+    await client.get(DEPLOYMENTS, "modelwarden", "modelwarden-system")
+    assert capsys.readouterr().out.count("deleted") == 2
+    assert await _withdraw(str(cluster.kubeconfig), None) == 0
+    assert capsys.readouterr().out.count("not there") == 2
