@@ -14,8 +14,9 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
+from app.debugstate import from_here
 from app.health import Health
 from app.metrics import exposition
 from app.page import Row, render
@@ -26,10 +27,11 @@ from webhooks.server import ReviewServer
 BACKLOG = 2048
 
 Rows = Callable[[], Iterable[Row]]
+State = Callable[[], dict[str, Any]]
 
 
-def make_app(health: Health, rows: Rows | None = None) -> FastAPI:
-    """Health, metrics and, where rows are given, the page. No schema and no documentation pages: this is no public API."""
+def make_app(health: Health, rows: Rows | None = None, state: State | None = None) -> FastAPI:
+    """Health, metrics and, where they are given, the page and the state. No schema and no documentation pages: this is no public API."""
     app = FastAPI(title="modelwarden", openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.get("/livez")
@@ -53,6 +55,15 @@ def make_app(health: Health, rows: Rows | None = None) -> FastAPI:
         @app.get("/")
         async def page() -> HTMLResponse:
             return HTMLResponse(render(rows()))
+
+    if state is not None:
+
+        @app.get("/debug/state")
+        async def debug(request: Request) -> Response:
+            # To everybody else the path does not exist.
+            if not from_here(request.client.host if request.client else None):
+                return JSONResponse({"detail": "Not Found"}, status_code=404)
+            return JSONResponse(state())
 
     return app
 

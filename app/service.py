@@ -16,10 +16,11 @@ import structlog
 
 from api.clock import Clock
 from api.status import decode_status
+from app.debugstate import debug_state
 from app.health import Health
 from app.metrics import say_build, watch_loop_lag
 from app.page import Row
-from app.server import HttpServer, Listener, make_app, with_lane
+from app.server import HttpServer, Listener, State, make_app, with_lane
 from app.settings import Settings
 from certs.authority import CertAuthority
 from certs.context import ServingContext
@@ -65,6 +66,7 @@ class Service:
         controller: Runs,
         rows: Callable[[], Iterator[Row]],
         idle: Callable[[], bool] = lambda: True,
+        state: State | None = None,
     ) -> None:
         self.health = Health()
         self.keeper = keeper
@@ -75,7 +77,7 @@ class Service:
         self.health.add("certificate", self._certificate)
         for name in controller.ready():
             self.health.add(name, self._controller_check(name))
-        app = make_app(self.health, rows if settings.serve_page else None)
+        app = make_app(self.health, rows if settings.serve_page else None, state if settings.serve_debug else None)
         drain = settings.serve_drain_seconds
         keep_alive = settings.serve_keep_alive_seconds
         bound = Listener(settings.serve_host, settings.serve_port).bind()
@@ -164,6 +166,7 @@ def assemble(
         controller=controller,
         rows=lambda: rows(controller.cache),
         idle=lambda: controller.queue.idle,
+        state=lambda: debug_state(controller),
     )
 
 

@@ -78,6 +78,8 @@ class Settings(BaseSettings):
 
     serve_page: bool = Field(False, alias="serve.page", description="show every deployment's phase at /, to whoever reaches the port")
 
+    serve_debug: bool = Field(False, alias="serve.debug", description="tell caches and queues at /debug/state, to loopback only")
+
     certs_source: Literal["secret", "files", "memory"] = Field(
         "secret",
         alias="certs.source",

@@ -5,7 +5,7 @@ again when it was added meanwhile. Failures wait longer each time; keys may also
 import asyncio
 import heapq
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from api.clock import Clock
 from controller import metrics
@@ -14,6 +14,15 @@ from controller.waiting import first_of
 
 FIRST_RETRY: Final = 0.005
 LONGEST_RETRY: Final = 300.0
+
+
+class Contents(NamedTuple):
+    """What a queue holds: waiting and working keys by their age, later ones by their delay, in seconds; failures by their number."""
+
+    waiting: dict[Key, float]
+    working: dict[Key, float]
+    later: dict[Key, float]
+    failures: dict[Key, int]
 
 
 class WorkQueue:
@@ -100,6 +109,16 @@ class WorkQueue:
         self._worked.observe(self._clock.monotonic() - began)
         if key in self._dirty:
             self._enqueue(key)
+
+    def contents(self) -> Contents:
+        """A copy, for people who look at the process."""
+        now = self._clock.monotonic()
+        return Contents(
+            {key: now - added for key, added in self._dirty.items()},
+            {key: now - began for key, began in self._working.items()},
+            {key: due - now for key, due in self._due.items()},
+            dict(self._failures),
+        )
 
     def measure(self) -> None:
         """Bring the gauges of work under way up to date."""
