@@ -1,5 +1,6 @@
 """What an image does without a container engine: a wheel, a clean environment, another user, a tree that nobody may write."""
 
+import hashlib
 import os
 import shutil
 import stat
@@ -17,6 +18,7 @@ from manifest_reading import DEPLOY
 ROOT = DEPLOY.parent
 SOURCES = ("api", "app", "certs", "controller", "deploy", "engines", "kube", "local", "webhooks")
 USER = 65532
+EPOCH = 1_760_000_000
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -37,19 +39,27 @@ def _place() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def _built(place: Path, name: str, age: float = 0) -> Path:
+    # A copy, so that the build leaves nothing in the checkout and takes nothing that is not tracked beside it.
+    source = place / name
+    source.mkdir()
+    for room in SOURCES:
+        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md", "LICENSE", "constraints.txt"):
+        shutil.copy(ROOT / file, source / file)
+    for path in source.rglob("*"):
+        os.utime(path, (EPOCH + age, EPOCH + age))
+    out = place / f"wheels-{name}"
+    environment = os.environ | {"SOURCE_DATE_EPOCH": str(EPOCH)}
+    done = _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", out, source, env=environment)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
 @pytest.fixture(name="wheel", scope="module")
 def _wheel(place: Path) -> Path:
-    # A copy, so that the build leaves nothing in the checkout and takes nothing that is not tracked beside it.
-    source = place / "source"
-    source.mkdir()
-    for name in SOURCES:
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "constraints.txt"):
-        shutil.copy(ROOT / name, source / name)
-    done = _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", place / "wheels", source)
-    assert done.returncode == 0, done.stderr
-    (wheel,) = (place / "wheels").glob("*.whl")
-    return wheel
+    return _built(place, "source")
 
 
 def _interpreter() -> Path:
@@ -82,10 +92,22 @@ def _as_nobody(mdctl: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_the_wheel_carries_its_data_and_no_tests(wheel: Path) -> None:
     """Manifests, definitions, option tables and scenarios are package data."""
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"deploy/base/deployment.yaml", "deploy/crds/modelwarden.yaml", "deploy/components/pdb/pdb.yaml"} <= names
+    assert {
+        "deploy/base/deployment.yaml",
+        "deploy/crds/modelwarden.yaml",
+        "deploy/components/pdb/pdb.yaml",
+        "deploy/chart/Chart.yaml",
+    } <= names
     assert any(name.startswith("engines/tables/") and name.endswith(".json") for name in names)
     assert not [name for name in names if name.startswith(("tests/", "bench/", "tools/", "scripts/"))]
     assert [name for name in names if name.endswith("licenses/LICENSE")]
+
+
+def test_the_same_tree_makes_the_same_wheel(place: Path, wheel: Path) -> None:
+    """Built again, elsewhere, from files of another age: byte by byte the same, so that anybody can check what was published."""
+    again = _built(place, "elsewhere", age=86_400)
+    assert again.name == wheel.name
+    assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
 def test_the_command_runs_from_a_tree_that_it_cannot_write(mdctl: Path) -> None:
