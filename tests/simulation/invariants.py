@@ -26,6 +26,8 @@ DELETING: Final = ("Deleting", "Settling")
 UNSEEN_SECONDS: Final = 5.0
 # A write that no watch has shown for so long is not waited for any more.
 FORGOTTEN_SECONDS: Final = 60.0
+# So many failed requests are a failed list: the client asks again by itself up to then.
+ATTEMPTS: Final = 4
 STATES: Final = (*REVERSIBLE[:4], *DELETING)
 
 
@@ -51,6 +53,7 @@ class Invariants:
         self._holder: tuple[str, float, bool] = ("", 0.0, False)  # who, since when, whether it was taken by force
         self._renewed = 0.0
         self._last_body: dict[str, Any] = {}
+        self._failed: defaultdict[tuple[str, str], int] = defaultdict(int)  # process and kind -> lists that failed since one came
         self._listed: defaultdict[str, set[str]] = defaultdict(set)  # process -> kinds of which it got a list
         self._own: dict[str, tuple[str, float]] = {}  # process -> the version of its last status write, and when it knew of it
         world.watch(self._on_change)
@@ -113,16 +116,24 @@ class Invariants:
         owed = {"modeldeployments", "pods", "services", "deployments", *(["workloads"] if self._world.kueue else [])}
         if missing := owed - self._listed[request.who]:
             self.breach("no status while a kind cannot be read", f"{request.who} never listed {sorted(missing)}")
+        failing = sorted(kind for kind in owed if self._failed[request.who, kind] >= ATTEMPTS)
+        if failing and self._last_body.get(request.who) != request.body:
+            self.breach("no status while a kind cannot be read", f"{request.who} failed to list {failing}")
         process = self._find(request.who)
         blind = [name for name, kind in process.controller.reflectors.items() if not kind.readable] if process is not None else []
         if blind and self._last_body.get(request.who) != request.body:
             self.breach("no status while a kind cannot be read", f"{request.who} cannot read {sorted(blind)}")
 
-    def _on_answer(self, request: Request, response: Response) -> None:
-        if request.subresource == "status" and response.version:
+    def _on_answer(self, request: Request, response: Response | None) -> None:
+        """`response` is None where none came."""
+        if response is not None and request.subresource == "status" and response.version:
             self._own[request.who] = (response.version, self._world.now)
-        if request.method == "GET" and not request.name and "watch" not in request.params and response.status == 200:
-            self._listed[request.who].add(request.plural)
+        if request.method == "GET" and not request.name and not request.namespace and "watch" not in request.params:
+            if response is not None and response.status == 200:
+                self._listed[request.who].add(request.plural)
+                self._failed[request.who, request.plural] = 0
+            else:
+                self._failed[request.who, request.plural] += 1
 
     def _holds_lease(self, request: Request) -> None:
         holder, since, by_force = self._holder

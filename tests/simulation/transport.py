@@ -76,7 +76,7 @@ class Wire:
         self.dead = False
         self.sending: list[Callable[[Request], None]] = []
         self.audit: list[Callable[[Request, float], None]] = []
-        self.answered: list[Callable[[Request, Response], None]] = []
+        self.answered: list[Callable[[Request, Response | None], None]] = []
         self._store = store
         self._faults = faults
         self._rng = rng
@@ -106,36 +106,42 @@ class Wire:
     ) -> Response:
         """One exchange. Raises what aiohttp raises."""
         deadline = asyncio.get_running_loop().time() + (timeout.total or 3600.0)
-        sent = asyncio.get_running_loop().time()
-        async with asyncio.timeout_at(deadline):
-            request = _understood(self.who, method, url, data, (headers or {}).get("Content-Type", ""))
-            if not self.dead:
-                for told in self.sending:
-                    told(request)
-            outcome = self._faults.outcome(method, request.plural, self.who)
-            if self.dead or outcome == "unsent":
-                await asyncio.sleep(0)
-                raise _unreachable(url)
-            await asyncio.sleep(self._rng.uniform(0.0005, 0.01))
-            if self.dead:
-                raise _unreachable(url)
-            if outcome == "hang":
-                await self._faults.cleared.wait()
-                raise aiohttp.ServerDisconnectedError
-            refusal = _REFUSALS.get(outcome)
-            if refusal is not None and not (outcome == "409" and method not in ("PUT", "PATCH")):
-                return _refused(*refusal)
-            for heard in self.audit:
-                heard(request, sent)
-            response = self._carry_out(request, deadline)
-            if method == "GET" and not request.name:
-                await asyncio.sleep(self._faults.list_seconds(request.plural))
-            await asyncio.sleep(self._rng.uniform(0.0005, 0.01) if self._rng.random() < 0.5 else 0)
-            if self.dead or outcome == "lost":
-                raise aiohttp.ServerDisconnectedError
+        request = _understood(self.who, method, url, data, (headers or {}).get("Content-Type", ""))
+        if not self.dead:
+            for told in self.sending:
+                told(request)
+        response: Response | None = None
+        try:
+            async with asyncio.timeout_at(deadline):
+                response = await self._exchange(request, url, deadline)
+                return response
+        finally:
             for received in self.answered:
                 received(request, response)
-            return response
+
+    async def _exchange(self, request: Request, url: URL, deadline: float) -> Response:
+        outcome, sent = self._faults.outcome(request.method, request.plural, self.who), asyncio.get_running_loop().time()
+        if self.dead or outcome == "unsent":
+            await asyncio.sleep(0)
+            raise _unreachable(url)
+        await asyncio.sleep(self._rng.uniform(0.0005, 0.01))
+        if self.dead:
+            raise _unreachable(url)
+        if outcome == "hang":
+            await self._faults.cleared.wait()
+            raise aiohttp.ServerDisconnectedError
+        refusal = _REFUSALS.get(outcome)
+        if refusal is not None and not (outcome == "409" and request.method not in ("PUT", "PATCH")):
+            return _refused(*refusal)
+        for heard in self.audit:
+            heard(request, sent)
+        response = self._carry_out(request, deadline)
+        if request.method == "GET" and not request.name:
+            await asyncio.sleep(self._faults.list_seconds(request.plural))
+        await asyncio.sleep(self._rng.uniform(0.0005, 0.01) if self._rng.random() < 0.5 else 0)
+        if self.dead or outcome == "lost":
+            raise aiohttp.ServerDisconnectedError
+        return response
 
     # ----------------------------------------------------------------------------------------------------------- serving
 
