@@ -206,6 +206,8 @@ class Cast:
         else:
             reason = said.get("reason", "Pending")
             entries = [condition("QuotaReserved", holds=False, at=now, reason=reason, message=said.get("message", ""))]
+            if any(entry["type"] == "Admitted" for entry in before.get("conditions") or ()):
+                entries.append(condition("Admitted", holds=False, at=now, reason="NoReservation"))
             if reason == "Preempted":
                 entries.append(condition("Evicted", holds=True, at=now, reason=reason, message=said.get("message", "")))
                 entries.append(condition("Preempted", holds=True, at=now, reason="InClusterQueue", message=said.get("message", "")))

@@ -35,7 +35,7 @@ from local.acting import Cast
 
 JSON = dict[str, Any]
 FINALIZER = "kueue.x-k8s.io/managed"
-OBSERVING = ObserverSettings(allow_local_addresses=True, router_period=0.5, drain_period=0.5)
+OBSERVING = ObserverSettings(allow_local_addresses=True, router_period=0.5, drain_period=0.5, forward_period=0.5)
 _HOSTS = random.Random(os.getpid())
 
 
@@ -189,11 +189,11 @@ class House:
     # --------------------------------------------------------------------------------------------------- engines, router
 
     async def listen(self, pod: JSON) -> None:
-        """The Pod gets an address of its own, where its engine shows its gauges."""
+        """The Pod gets an address of its own, where its engine shows its gauges and answers one-token requests."""
         host = fresh_host()
         await self._address(pod["metadata"]["name"], host)
         self._engines[host] = pod["metadata"]["name"]
-        await self._serve(host, keys.DEFAULT_SERVING_PORT, self._metrics)
+        await self._serve(host, keys.DEFAULT_SERVING_PORT, self._engine)
 
     async def route(self, router: str) -> None:
         """The router's ReplicaSet and Pod, which selects what is labelled (or, when stubborn, everything)."""
@@ -229,9 +229,12 @@ class House:
         self._closing.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, host, port).start()
 
-    async def _metrics(self, request: web.BaseRequest) -> web.Response:
-        assert request.path == "/metrics", request.path
+    async def _engine(self, request: web.BaseRequest) -> web.Response:
         assert request.transport is not None
+        if request.path == "/v1/completions":
+            asked = (await request.json())["request_id"]
+            return web.json_response({"id": f"cmpl-{asked}", "choices": [{"finish_reason": "length"}]})
+        assert request.path == "/metrics", request.path
         name = self._engines[request.transport.get_extra_info("sockname")[0]]
         running = 2 if name in self.busy else 0
         lines = (f'vllm:num_requests_running{{model_name="m"}} {running}', 'vllm:num_requests_waiting{model_name="m"} 0')
