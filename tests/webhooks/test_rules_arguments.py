@@ -272,3 +272,15 @@ async def test_an_update_that_touches_no_line_does_not_warn() -> None:
     stored = vllm("--unknown-option")
     assert (await review(stored.scaled(2), stored)).warnings == []
     assert (await review(stored.engine("vLLM", "0.33.0"), stored)).warnings != []
+
+
+STRANGE_LINES = ("--served-model-name=x", "--kv-cache-dtype=fp8", "--port=9000", "-tp=2", "--ssl-keyfile=k", "--elastic-ep-max-dp-size=1", "$(X)")
+
+
+@pytest.mark.parametrize("token", STRANGE_LINES)
+async def test_an_engine_nobody_knows_is_a_finding_and_no_crash(token: str) -> None:
+    """The schema refuses it first; where it did not look, on either side of a write, no reader is asked about its line."""
+    strange = deployment(role().args(token).ports(8000).cards(8)).engine("TGI").cache()
+    assert "MD123 spec.roles[0].kind" in await found(strange)
+    known = deployment(role().args(token, "--x").ports(8000).cards(8)).cache()
+    assert "MD802 spec.engine.name" in await found(known, strange)

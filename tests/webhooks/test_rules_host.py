@@ -42,7 +42,7 @@ CREATES: dict[str, tuple[Deployment, set[str]]] = {
     "no such type": (deployment(role(instanceType="h21")), {"MD711 spec.roles[0].instanceType"}),
     "a partition and a slice": (
         deployment(role(instanceType="parted").cards(1, acceleratorPartitionedProfile="3g.40gb", acceleratorSlicedCoresPercentage=5)),
-        {f"MD701 {RES}.acceleratorPartitionedProfile", f"MD713 {RES}.acceleratorSlicedCoresPercentage"},
+        {f"MD701 {RES}.acceleratorPartitionedProfile", f"MD713 {RES}.acceleratorSlicedMemoryPercentage"},
     ),
     "an interface below zero": (deployment(role().cards(1, interface="-1")), {f"MD702 {RES}.interface"}),
     "half an interface": (deployment(role().cards(1, interface="500m")), {f"MD702 {RES}.interface"}),
@@ -202,3 +202,16 @@ async def test_fabric_of_an_update_is_judged_when_it_changes() -> None:
     assert await found(stored.transfer("TCP"), stored) == {f"MD722 {INTERFACE}"}
     joined = wired("0").cache()
     assert await found(joined.scaled(2, 1), joined, objects=pool("TCP", "RDMA")) == set()
+
+
+async def test_a_capacity_that_is_no_quantity_counts_as_none() -> None:
+    """What an InstanceType says in other types than its own is no crash."""
+    odd = instance_type("odd") | {"status": {"accelerator": {"capacity": True}, "detail": {"slicedDetail": {}}}}
+    assert await found(deployment(role(instanceType="odd").cards(1)), objects=[odd]) == {f"MD715 {RES}.accelerator"}
+
+
+async def test_a_share_of_cores_alone_is_refused_where_the_page_points() -> None:
+    """Admission facts 3.9: a type without logical slicing refuses at the memory share."""
+    assert await found(deployment(role().cards(1, acceleratorSlicedCoresPercentage=5))) == {
+        f"MD713 {RES}.acceleratorSlicedMemoryPercentage"
+    }

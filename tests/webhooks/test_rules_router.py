@@ -160,7 +160,7 @@ UPDATES: dict[str, tuple[Deployment, Deployment, set[str]]] = {
     "a stored reserved port": (
         deployment(role().ports(5557)).router("llm-d-router"),
         deployment(role(replicas=2).ports(5557)).router("llm-d-router"),
-        set(),
+        {f"MD512 {ROUTER}"},
     ),
     "a router that reserves a stored port": (
         deployment(role().ports(5557)),

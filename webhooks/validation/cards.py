@@ -131,18 +131,16 @@ def partition_offered(subject: Subject) -> Iterator[Problem]:
     "SliceOffered",
     "Slices are asked of a type whose cards can be sliced.",
     "spec.roles[i].resources.acceleratorSlicedMemoryPercentage",
-    "spec.roles[i].resources.acceleratorSlicedCoresPercentage",
     phase="types",
     when="parts",
     source="3.9",
 )
 def slice_offered(subject: Subject) -> Iterator[Problem]:
-    """Logical slicing is a property of the type."""
+    """Logical slicing is a property of the type. Whichever share is asked for, the memory's names the slice."""
     for view, resources, kind in _asking(subject):
         if sliced(resources) and _offered(_slicing(view, kind), "logical") is None:
-            part = "Memory" if resources.accelerator_sliced_memory_percentage else "Cores"
             yield Problem(
-                field=f"{view.path}.resources.acceleratorSliced{part}Percentage",
+                field=f"{view.path}.resources.acceleratorSlicedMemoryPercentage",
                 reason="Forbidden",
                 said=f"{view.role.instance_type} offers no slices",
             )

@@ -254,7 +254,7 @@ def _served_before(subject: Subject, view: RoleView, served: tuple[str, ...]) ->
 )
 def kv_cache_dtype(subject: Subject) -> Iterator[Problem]:
     """Every spelling, on both engines, unless the setting gives it away."""
-    if subject.spec.kv_cache is None or not subject.settings.model_deployment_kv_cache_dtype_owned:
+    if subject.spec.kv_cache is None or not subject.settings.model_deployment_kv_cache_dtype_owned or not subject.known_engine:
         return
     engine = subject.spec.engine.name
     for view in subject.managed():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from api import keys
 from api.objects import ModelDeploymentSpec, Role
 from webhooks.validation.findings import Problem, rule
-from webhooks.validation.subject import RoleView, Subject
+from webhooks.validation.subject import ENGINES, RoleView, Subject
 
 
 def _direct_decoder(spec: ModelDeploymentSpec, role: Role) -> bool:
@@ -40,7 +40,7 @@ def port_matches(subject: Subject) -> Iterator[Problem]:
 
 def own_port(view: RoleView, spec: ModelDeploymentSpec) -> int | None:
     """The port that a role's line passes itself, where it can be read."""
-    if "--p" not in view.heads:
+    if "--p" not in view.heads or spec.engine.name not in ENGINES:
         return None
     tokens = view.role.command or view.tokens
     if not any("$" in token or "--port".startswith(token.split("=", 1)[0]) for token in tokens if token.startswith(("--p", "$"))):
@@ -78,26 +78,18 @@ def reserved_ports(spec: ModelDeploymentSpec, role: Role) -> dict[int, str]:
     source="3.5",
 )
 def reserved_declared(subject: Subject) -> Iterator[Problem]:
-    """KV events 5557 and 5558, bootstrap 8998, where they are rendered."""
+    """KV events 5557 and 5558, bootstrap 8998, where they are rendered. A stored collision is no excuse: the definition has the same rule."""
     for view in subject.roles:
         if not view.role.ports:
             continue
         reserved = reserved_ports(subject.spec, view.role)
         for port in dict.fromkeys(port.port for port in view.role.ports):
-            if port in reserved and not _collided(subject, view, port):
+            if port in reserved:
                 yield Problem(
                     field="spec.router" if subject.spec.router is not None else f"{view.path}.ports",
                     value=port,
                     said=f"port {port} of role {view.role.name!r} is taken by {reserved[port]}",
                 )
-
-
-def _collided(subject: Subject, view: RoleView, port: int) -> bool:
-    """Whether the stored role declared the same port into the same reservation."""
-    old = subject.old_spec
-    if old is None or view.old is None:
-        return False
-    return port in reserved_ports(old, view.old) and any(declared.port == port for declared in view.old.ports)
 
 
 @rule(

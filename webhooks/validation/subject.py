@@ -70,8 +70,8 @@ class RoleView:
         return self._reading
 
     def served_names(self, spec: ModelDeploymentSpec) -> tuple[str, ...] | None:
-        """The values of the last `--served-model-name`, or None without one."""
-        if "--s" not in self.heads:
+        """The values of the last `--served-model-name`, or None without one, or on an engine that nobody knows."""
+        if "--s" not in self.heads or spec.engine.name not in ENGINES:
             return None
         given = self.reading(spec).option("served_model_name")
         return None if given is None else given.values
