@@ -1,6 +1,8 @@
 """A deployment's Pods read past the cache: what alone can prove that a group's members are still the ones that qualified."""
 
+import asyncio
 from contextlib import aclosing
+from typing import Final
 
 import msgspec
 
@@ -9,7 +11,11 @@ from api.objects import Pod
 from controller.cache import Key
 from controller.snapshot import Membership
 from kube.client import Client
+from kube.errors import RequestTimeout
 from kube.resources import PODS
+
+# The read stands in the way of one deployment's pass: past this the pass is tried again instead.
+SECONDS: Final = 10.0
 
 _POD = msgspec.json.Decoder(Pod)
 
@@ -22,6 +28,13 @@ class MembershipReader:
 
     async def membership(self, key: Key) -> Membership:
         """The Pods as the API server has them now. Raises the kube error tree: a failed read proves nothing and disproves nothing."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                return await self._read(key)
+        except TimeoutError as late:
+            raise RequestTimeout(f"the Pods of {key.namespace}/{key.name} were not listed within {SECONDS:g} s") from late
+
+    async def _read(self, key: Key) -> Membership:
         selector = f"{keys.NAME}={keys.NAME_VALUE},{keys.INSTANCE}={key.name}"
         pods: list[Pod] = []
         pages = self._client.pages(PODS, key.namespace, label_selector=selector)

@@ -24,6 +24,8 @@ PatchKind = Literal["merge", "json", "strategic", "apply"]
 
 REQUEST_SECONDS: Final = 30.0
 PAGE_SECONDS: Final = 60.0
+# A watch lives for minutes, but its headers come at once: a server that hangs before them must not look like a quiet kind.
+WATCH_ANSWER_SECONDS: Final = 30.0
 WATCH_SECONDS: Final = 300
 # How much later than the server's own time-out a watch is given up.
 WATCH_GRACE: Final = 30.0
@@ -168,7 +170,8 @@ class Client:
             timeoutSeconds=str(timeout_seconds),
         )
         timeout = aiohttp.ClientTimeout(total=timeout_seconds + WATCH_GRACE, sock_connect=10.0)
-        async with self._session.open("GET", resource.path(namespace), params, timeout=timeout) as response:
+        opened = self._session.open("GET", resource.path(namespace), params, timeout=timeout, answer_within=WATCH_ANSWER_SECONDS)
+        async with opened as response:
             lines = LineSplitter()
             async for chunk in response.content.iter_any():
                 for line in lines.feed(chunk):

@@ -101,15 +101,20 @@ class Session:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own value, handed through
+        answer_within: float | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer that is 2xx, to be read by the caller, whose read errors are translated too."""
+        """An answer that is 2xx, to be read by the caller, whose read errors are translated too.
+
+        `answer_within` bounds, in seconds, the wait for the status line and headers apart from the life of the body behind them.
+        """
         url = URL(self._access.host + path, encoded=True)
         if params:
             url = url.with_query(params)
         headers = {"Content-Type": content_type} if body is not None else {}
         code = "<error>"
         try:
-            response = await self._send(method, url, headers, body, timeout)
+            async with asyncio.timeout(answer_within):
+                response = await self._send(method, url, headers, body, timeout)
             code = str(response.status)
             try:
                 if response.status >= 400:
@@ -118,7 +123,9 @@ class Session:
             finally:
                 response.release()
         except TimeoutError as fault:
-            raise RequestTimeout(f"{method} {path}: no answer within {timeout.total} s") from fault
+            raise RequestTimeout(
+                f"{method} {path}: no answer within {answer_within if code == '<error>' and answer_within else timeout.total} s"
+            ) from fault
         except (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError) as fault:
             raise ConnectFailed(f"{method} {path}: {fault}") from fault
         except (aiohttp.ClientError, ssl.SSLError, OSError) as fault:

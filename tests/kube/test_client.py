@@ -1,9 +1,11 @@
 """The client against a server with faults."""
 
+import asyncio
 from contextlib import aclosing
 
 import msgspec
 import pytest
+from aiohttp import web
 from faulty import Answer, Script, refusal, reply, served, stream
 
 from kube.errors import (
@@ -17,6 +19,7 @@ from kube.errors import (
     Invalid,
     KubeError,
     NotFound,
+    RequestTimeout,
     ServerError,
     TooManyRequests,
     TransportError,
@@ -223,6 +226,17 @@ async def test_a_line_that_is_no_event_breaks_the_watch() -> None:
     """Garbage is an error, not something to skip."""
     with pytest.raises(TransportError):
         await watched(Script([stream(b"<html>\n")]))
+
+
+async def test_a_watch_whose_headers_never_come_is_given_up_before_its_own_life_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that hangs before the headers is a broken watch soon, not a quiet kind for minutes."""
+    monkeypatch.setattr("kube.client.WATCH_ANSWER_SECONDS", 0.05)
+
+    async def hang(_: web.Request) -> web.StreamResponse:
+        return await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(RequestTimeout, match=r"within 0\.05 s"):
+        await watched(Script([hang]))
 
 
 async def test_writes_say_what_they_mean() -> None:
