@@ -39,17 +39,20 @@ def _place() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def _built(place: Path, name: str, age: float = 0) -> Path:
+def _copied(origin: Path, target: Path, age: float = 0) -> Path:
     # A copy, so that the build leaves nothing in the checkout and takes nothing that is not tracked beside it.
-    source = place / name
-    source.mkdir()
+    target.mkdir()
     for room in SOURCES:
-        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(origin / room, target / room, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "README.md", "LICENSE", "constraints.txt"):
-        shutil.copy(ROOT / file, source / file)
-    for path in source.rglob("*"):
+        shutil.copy(origin / file, target / file)
+    for path in target.rglob("*"):
         os.utime(path, (EPOCH + age, EPOCH + age))
-    out = place / f"wheels-{name}"
+    return target
+
+
+def _built(source: Path) -> Path:
+    out = source.parent / f"wheels-{source.name}"
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(EPOCH)}
     done = _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", out, source, env=environment)
     assert done.returncode == 0, done.stderr
@@ -59,7 +62,7 @@ def _built(place: Path, name: str, age: float = 0) -> Path:
 
 @pytest.fixture(name="wheel", scope="module")
 def _wheel(place: Path) -> Path:
-    return _built(place, "source")
+    return _built(_copied(ROOT, place / "source"))
 
 
 def _interpreter() -> Path:
@@ -105,7 +108,7 @@ def test_the_wheel_carries_its_data_and_no_tests(wheel: Path) -> None:
 
 def test_the_same_tree_makes_the_same_wheel(place: Path, wheel: Path) -> None:
     """Built again, elsewhere, from files of another age: byte by byte the same, so that anybody can check what was published."""
-    again = _built(place, "elsewhere", age=86_400)
+    again = _built(_copied(place / "source", place / "elsewhere", age=86_400))
     assert again.name == wheel.name
     assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(wheel.read_bytes()).hexdigest()
 
