@@ -26,6 +26,10 @@ from webhooks.server import ReviewServer
 
 BACKLOG = 2048
 
+# A handshake is two round trips, and an API server is near. Until it is done nothing but the connection itself is held.
+HANDSHAKE_SECONDS = 10.0
+FAREWELL_SECONDS = 2.0
+
 Rows = Callable[[], Iterable[Row]]
 State = Callable[[], dict[str, Any]]
 
@@ -111,7 +115,26 @@ class _Uvicorn(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        # As uvicorn's own for given sockets and without lifespan, but with bounds on TLS for which it has no setting.
+        config, loop = self.config, asyncio.get_running_loop()
+        handshake, farewell = (HANDSHAKE_SECONDS, FAREWELL_SECONDS) if config.ssl else (None, None)
+
+        def protocol() -> asyncio.Protocol:
+            made: asyncio.Protocol = BoundedProtocol(config=config, server_state=self.server_state, app_state=self.lifespan.state)
+            return made
+
+        self.servers = [
+            await loop.create_server(
+                protocol,
+                sock=bound,
+                ssl=config.ssl,
+                backlog=config.backlog,
+                ssl_handshake_timeout=handshake,
+                ssl_shutdown_timeout=farewell,
+            )
+            for bound in sockets or ()
+        ]
+        self.started = True
         self.up.set()
 
     async def main_loop(self) -> None:
@@ -160,6 +183,7 @@ class HttpServer:
 
     async def run(self) -> None:
         """Serve until stopped."""
+        take_file_limit()
         try:
             await self._server.serve(sockets=[self._socket])
         finally:
@@ -168,6 +192,26 @@ class HttpServer:
     def close(self) -> None:
         """Give the address back without having served."""
         self._socket.close()
+
+
+def take_file_limit() -> int:
+    """Take as many open files as the system lets this process have, and return that number.
+
+    Login shells and some container runtimes hand out a soft limit of 1,024, which as many idle connections would use up; the hard limit is
+    what was meant for a server.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return 0
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft in (hard, resource.RLIM_INFINITY):
+        return soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):  # a system whose own limit is below the hard one
+        return soft
+    return hard
 
 
 def _typed(app: Application) -> Any:

@@ -41,6 +41,13 @@ class ReviewTooLargeError(AdmissionError):
     reason = "RequestEntityTooLarge"
 
 
+class TooManyBytesError(AdmissionError):
+    """Other senders' bodies fill what may be held at a time."""
+
+    code = 503
+    reason = "ServiceUnavailable"
+
+
 class LookupFailedError(AdmissionError):
     """An object the rules need could not be read, so nothing was judged and failurePolicy decides."""
 

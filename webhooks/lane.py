@@ -1,14 +1,15 @@
 """The review lane: four paths answered by a raw ASGI callable, everything else passed on to the application behind it.
 
-It reads a body up to a limit and hands bytes to the server; it builds no request object and runs no middleware. A slow sender holds nothing
-but its own connection; a sender that stops is given up on. Source: `70-performance` (the lane and its traps), issue texts on the wire.
+It reads a body up to a limit, and all bodies together up to another, and hands bytes to the server; it builds no request object and runs
+no middleware. A slow sender holds nothing but its own connection; a sender that stops is given up on.
+Source: `70-performance` (the lane and its traps), issue texts on the wire.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from webhooks.errors import AdmissionError, ReviewTooLargeError, UnsupportedMediaError
+from webhooks.errors import AdmissionError, ReviewTooLargeError, TooManyBytesError, UnsupportedMediaError
 from webhooks.server import PATHS, ReviewServer
 
 Scope = MutableMapping[str, Any]
@@ -18,8 +19,14 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY = 8 << 20
+MAX_HELD = 64 << 20
+"""Bytes of all bodies that are under way together: without it, senders who start large bodies and stop fill the memory."""
+SMALL = 256 << 10
+"""A body up to here is always taken, whatever others hold: nearly every review is smaller."""
 BODY_SECONDS = 10.0
 """A body has to be here by then: the API server itself waits no longer for our answer."""
+
+TOO_MANY = "too many large bodies are under way; try again"
 
 _JSON = (b"content-type", b"application/json")
 
@@ -27,11 +34,20 @@ _JSON = (b"content-type", b"application/json")
 class ReviewLane:
     """ASGI in front of an ASGI application."""
 
-    def __init__(self, app: Application, server: ReviewServer, max_body: int = MAX_BODY, body_seconds: float = BODY_SECONDS) -> None:
+    def __init__(
+        self,
+        app: Application,
+        server: ReviewServer,
+        max_body: int = MAX_BODY,
+        body_seconds: float = BODY_SECONDS,
+        max_held: int = MAX_HELD,
+    ) -> None:
         self._app = app
         self._server = server
         self._max_body = max_body
         self._body_seconds = body_seconds
+        self._max_held = max_held
+        self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a review, or pass the call on."""
@@ -43,7 +59,9 @@ class ReviewLane:
             return
         try:
             length = _check_headers(scope, self._max_body)
-            body = await self._body(receive, length)
+            if length is not None and length > SMALL and self._held + length > self._max_held:
+                raise TooManyBytesError(TOO_MANY)
+            body = await self._body(receive)
         except AdmissionError as error:
             status, answer = self._server.reject(scope["path"], error)
             await _answer(send, status, answer, (b"connection", b"close"))
@@ -56,8 +74,11 @@ class ReviewLane:
         status, answer = await self._server.review(scope["path"], body)
         await _answer(send, status, answer)
 
-    async def _body(self, receive: Receive, length: int | None) -> bytes | None:
-        """The whole body, or None when the sender went away. Raises ReviewTooLargeError at the limit, TimeoutError past the deadline."""
+    async def _body(self, receive: Receive) -> bytes | None:
+        """The whole body, or None when the sender went away.
+
+        Raises ReviewTooLargeError at its own limit, TooManyBytesError at that of all, TimeoutError past the deadline.
+        """
         message = await receive()
         if message["type"] == "http.disconnect":
             return None
@@ -66,17 +87,24 @@ class ReviewLane:
             return self._within(first)
         chunks = [first]
         size = len(first)
-        async with asyncio.timeout(self._body_seconds):
-            while message.get("more_body", False):
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return None
-                chunk: bytes = message.get("body", b"")
-                size += len(chunk)
-                if size > self._max_body:
-                    raise ReviewTooLargeError(f"the body is longer than {self._max_body} bytes")
-                chunks.append(chunk)
-        return b"".join(chunks)
+        self._held += size
+        try:
+            async with asyncio.timeout(self._body_seconds):
+                while message.get("more_body", False):
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    chunk: bytes = message.get("body", b"")
+                    size += len(chunk)
+                    self._held += len(chunk)
+                    if size > self._max_body:
+                        raise ReviewTooLargeError(f"the body is longer than {self._max_body} bytes")
+                    if self._held > self._max_held and size > SMALL:
+                        raise TooManyBytesError(TOO_MANY)
+                    chunks.append(chunk)
+            return b"".join(chunks)
+        finally:
+            self._held -= size
 
     def _within(self, body: bytes) -> bytes:
         if len(body) > self._max_body:

@@ -194,3 +194,40 @@ async def test_rejected_calls_are_counted() -> None:
     await counted(call.scope, call.receive, call.send)
     labels = {"webhook": "validate-modeldeployment", "code": "415"}
     assert registry.get_sample_value("controller_runtime_webhook_requests_total", labels) == 1
+
+
+async def test_large_bodies_that_do_not_end_never_fill_the_memory() -> None:
+    """Together they hold so much and no more: a further large one is told 503, a small one is answered, and room comes back."""
+    served = lane(max_held=1 << 20, body_seconds=30)
+    gone = asyncio.Event()
+
+    def hoarder() -> Call:
+        call = Call()
+
+        async def receive() -> dict[str, Any]:
+            call.read += 1
+            if call.read <= 6:
+                return {"type": "http.request", "body": b" " * 65_536, "more_body": True}
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        call.receive = receive  # type: ignore[method-assign]
+        return call
+
+    calls = [hoarder() for _ in range(4)]
+    tasks = [asyncio.create_task(served(call.scope, call.receive, call.send)) for call in calls]
+    for _ in range(200):
+        await asyncio.sleep(0)
+    refused = [call for call in calls if call.sent]
+    assert [call.status for call in refused] == [503] * len(refused)
+    assert 1 <= len(refused) < len(calls)
+    assert refused[0].body["response"]["allowed"] is False
+    small = Call(GOOD[:100], GOOD[100:])
+    await served(small.scope, small.receive, small.send)
+    assert small.status == 200
+    gone.set()
+    await asyncio.gather(*tasks)
+    large = Call(*[GOOD + b" " * 900_000], b" ")
+    await served(large.scope, large.receive, large.send)
+    assert large.status == 200
+    assert served._held == 0
