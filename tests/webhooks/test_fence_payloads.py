@@ -30,6 +30,13 @@ REFUSED_BINDINGS = {
     "a time elsewhere than in UTC": (binding(acquiredAt="2026-01-01T00:00:00+02:00"), "acquiredAt"),
     "more than 1024 bytes": (binding() + " " * 1024, "1024 bytes"),
     "fewer characters but more bytes than 1024": ('"' + "é" * 600 + '"', "1024 bytes"),
+    "blanks between its parts": (binding().replace(",", ", "), "compact"),
+    "a newline behind it": (binding() + "\n", "compact"),
+    "its members in another order": (
+        compact({"scaler": "s", "version": 1, "uid": OWNER, "term": 1, "acquiredAt": "2026-01-01T00:00:00Z"}),
+        "order",
+    ),
+    "a month that is none": (binding(acquiredAt="2026-13-01T00:00:00Z"), "acquiredAt"),
     "nested without end": ("[" * 1000, "no JSON"),
 }
 REFUSED_DECISIONS = {
@@ -65,11 +72,11 @@ def test_refused_decision(name: str) -> None:
 
 
 def test_binding_is_read() -> None:
-    """Every member arrives; blanks and another order of the members do not matter."""
+    """Every member arrives; an escape is as good as its letter, and blanks within a text are the text's."""
     read = read_binding(
-        '{ "term": 9223372036854775807, "uid": "u", "version": 1, "scaler": "a.b-c", "acquiredAt": "2026-01-01T00:00:00.5Z" }'
+        '{"version":1,"scaler":"\\u0061.b-c","uid":"u\\"{:","term":9223372036854775807,"acquiredAt":"2026-01-01T00:00:00.5Z"}'
     )
-    assert (read.scaler, read.uid, read.term, read.acquired_at) == ("a.b-c", "u", 2**63 - 1, "2026-01-01T00:00:00.5Z")
+    assert (read.scaler, read.uid, read.term, read.acquired_at) == ("a.b-c", 'u"{:', 2**63 - 1, "2026-01-01T00:00:00.5Z")
 
 
 def test_decision_is_read() -> None:

@@ -70,6 +70,13 @@ PODS: dict[str, tuple[Role, list[str] | None, list[str] | None, dict[str, Any]]]
     "a replaced command": (role(command=["x"]), ["serve"], ["serve"], {}),
     "a replaced command and no arguments": (role(command=["x"]), None, None, {}),
     "an encoder": (role(kind="Encode"), [], HOST + PORT, gated()),
+    "a bare -- that hides what is filled": (role().args("--", "x"), ["--", "x"], ["--", "x", *HOST, *PORT], gated()),
+    "a dotted member that swallows what is filled": (
+        role().args("--additional-config.a"),
+        ["--additional-config.a"],
+        ["--additional-config.a", *HOST, *PORT],
+        gated(),
+    ),
     "a Pod that listens elsewhere than its role says": (role(), ["--port=9"], ["--port=9", *HOST], {}),
 }
 

@@ -274,7 +274,15 @@ async def test_an_update_that_touches_no_line_does_not_warn() -> None:
     assert (await review(stored.engine("vLLM", "0.33.0"), stored)).warnings != []
 
 
-STRANGE_LINES = ("--served-model-name=x", "--kv-cache-dtype=fp8", "--port=9000", "-tp=2", "--ssl-keyfile=k", "--elastic-ep-max-dp-size=1", "$(X)")
+STRANGE_LINES = (
+    "--served-model-name=x",
+    "--kv-cache-dtype=fp8",
+    "--port=9000",
+    "-tp=2",
+    "--ssl-keyfile=k",
+    "--elastic-ep-max-dp-size=1",
+    "$(X)",
+)
 
 
 @pytest.mark.parametrize("token", STRANGE_LINES)

@@ -131,6 +131,7 @@ UPDATES: dict[str, tuple[Deployment, Deployment, set[str]]] = {
         elastic(instanceType="h21"),
         {"MD410 spec.roles[0].instanceType", "MD711 spec.roles[0].instanceType"},
     ),
+    "resources that were left open": (elastic(cards=None), elastic(cards="1"), set()),
     "resources in another spelling": (elastic(cards="1"), elastic(cards="1000m"), set()),
 }
 

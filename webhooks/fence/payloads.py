@@ -1,4 +1,4 @@
-"""The two annotations' payloads, read strictly: hard caps, exact members, no key twice, integers that are integers.
+"""The two annotations' payloads, read strictly: hard caps, compact, exact members in their order, no key twice, integers that are integers.
 
 What cannot be read is not guessed at: the caller treats it as bound and lets it only be removed. Source: admission facts 1.3.
 """
@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from api.objects import Struct
@@ -19,6 +20,8 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 _UID = re.compile(r"[!-~]{1,128}")
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|\+00:00)", re.ASCII)
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BLANK = re.compile(r"\s")
 
 
 class InvalidPayloadError(ValueError):
@@ -54,7 +57,7 @@ def read_binding(text: str) -> Binding:
         scaler=_matching(members, "scaler", _SUBDOMAIN, "a DNS-1123 subdomain of at most 253 characters", 253),
         uid=_matching(members, "uid", _UID, "a UID", 128),
         term=_integer(members, "term", 1),
-        acquired_at=_matching(members, "acquiredAt", _INSTANT, "an RFC 3339 instant in UTC", 40),
+        acquired_at=_instant(members, "acquiredAt"),
     )
 
 
@@ -73,7 +76,7 @@ def read_decision(text: str) -> Decision:
         target_generation=_integer(members, "targetGeneration", 0),
         replicas={name: _integer(replicas, name, 0) for name in replicas},
         digest=_matching(members, "digest", _DIGEST, '"sha256:" and 64 lower-case hexadecimal digits', 71),
-        decided_at=_matching(members, "decidedAt", _INSTANT, "an RFC 3339 instant in UTC", 40),
+        decided_at=_instant(members, "decidedAt"),
     )
 
 
@@ -105,6 +108,10 @@ def _members(text: str, limit: int, wanted: tuple[str, ...]) -> dict[str, Any]:
     for key in wanted:
         if key not in value:
             raise InvalidPayloadError(f"{key} is missing")
+    if tuple(value) != wanted:
+        raise InvalidPayloadError(f"its members stand in another order than {', '.join(wanted)}")
+    if _BLANK.search(_TEXT.sub("", text)):
+        raise InvalidPayloadError("it is no compact JSON: blanks stand between its parts")
     if _integer(value, "version", 1) != 1:
         raise InvalidPayloadError("version must be 1")
     return value
@@ -128,6 +135,15 @@ def _integer(members: Mapping[str, Any], key: str, least: int) -> int:
     if type(value) is not int or not least <= value <= INT64_MAX:
         raise InvalidPayloadError(f"{key[:64]} must be an integer of at least {least}")
     return value
+
+
+def _instant(members: Mapping[str, Any], key: str) -> str:
+    text = _matching(members, key, _INSTANT, "an RFC 3339 instant in UTC", 40)
+    try:
+        datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")  # noqa: DTZ007 - only whether such a day and hour exist
+    except ValueError as error:
+        raise InvalidPayloadError(f"{key} must be an RFC 3339 instant in UTC") from error
+    return text
 
 
 def _matching(members: Mapping[str, Any], key: str, pattern: re.Pattern[str], what: str, limit: int) -> str:

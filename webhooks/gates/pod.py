@@ -5,6 +5,7 @@ with another value than ours moves the listener as the role's would: no gates th
 nothing. Source: decisions D3, seed "Readiness gates".
 """
 
+from itertools import pairwise
 from typing import Any, Literal
 
 import msgspec
@@ -62,10 +63,11 @@ def gate_patch(engine: EngineSpec, role: Role, pod: PodShape) -> list[Operation]
 
 def _flags(path: str, container: Container, judged: gates.Gates, own: RoleReading) -> list[Operation]:
     words: list[str] = []
-    if "host" in judged.fills and not own.listener.host_declared:
-        words += ["--host", HOST]
-    if "port" in judged.fills and not own.listener.port_declared:
-        words += ["--port", str(judged.port)]
+    present = container.args or ()
+    for name, value, declared in (("host", HOST, own.listener.host_declared), ("port", str(judged.port), own.listener.port_declared)):
+        # A bare -- and an option that lacks its value hide what stands behind them: what was filled once is not filled again.
+        if name in judged.fills and not declared and (f"--{name}", value) not in pairwise(present):
+            words += [f"--{name}", value]
     if not words:
         return []
     if container.args is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from api.objects import RoleResources
 from engines.facade import RoleReading
 from webhooks.quantity import parse_quantity, same_quantity
 from webhooks.validation.findings import Problem, rule
@@ -302,11 +303,10 @@ def _arguments_kept(view: RoleView, before: RoleReading, after: RoleReading) -> 
 
 
 def _same_resources(view: RoleView) -> bool:
-    old, new = (view.old.resources if view.old else None), view.role.resources
-    if old is None or new is None:
-        return old is new
+    old, new = (view.old.resources if view.old else None) or RoleResources(), view.role.resources or RoleResources()
     return (
-        same_quantity(old.accelerator, new.accelerator)
+        # Cards that the stored object left open are filled on the way here; whether by the right number is another rule's business.
+        (old.accelerator is None or same_quantity(old.accelerator, new.accelerator))
         and same_quantity(old.interface, new.interface)
         and (old.accelerator_sliced_memory_percentage or 0) == (new.accelerator_sliced_memory_percentage or 0)
         and (old.accelerator_sliced_cores_percentage or 0) == (new.accelerator_sliced_cores_percentage or 0)

@@ -78,7 +78,7 @@ def reserved_ports(spec: ModelDeploymentSpec, role: Role) -> dict[int, str]:
     source="3.5",
 )
 def reserved_declared(subject: Subject) -> Iterator[Problem]:
-    """KV events 5557 and 5558, bootstrap 8998, where they are rendered. A stored collision is no excuse: the definition has the same rule."""
+    """KV events 5557 and 5558, bootstrap 8998, where they are rendered. A stored collision is refused too."""
     for view in subject.roles:
         if not view.role.ports:
             continue

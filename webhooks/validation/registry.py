@@ -5,6 +5,7 @@ Source: admission facts 3.0 (order, aggregation), decisions D5.
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 
 from webhooks.validation import cards, elastic, fabric, host, identity, kinds, names, owned, parallel, ports, router, shape
 from webhooks.validation.fabric import wants_interface
@@ -26,6 +27,9 @@ RULES: tuple[Rule, ...] = (
     *fabric.RULES,
 )
 
+MOST_FINDINGS = 1024
+"""A hostile object must not become a hostile answer; an answer tells far fewer anyway."""
+
 BY_ID = {rule.id: rule for rule in RULES}
 
 
@@ -43,8 +47,8 @@ def fabric_to_read(subject: Subject) -> bool:
 
 
 def judge(subject: Subject, phases: Iterable[Phase] = ("object", "types")) -> tuple[Finding, ...]:
-    """Everything that is wrong, by the rules of the phases. Raises CannotJudgeError where an object has not been observed yet."""
-    return tuple(_walk(subject, phases))
+    """What is wrong, by the rules of the phases; bounded. Raises CannotJudgeError where an object has not been observed yet."""
+    return tuple(islice(_walk(subject, phases), MOST_FINDINGS))
 
 
 @lru_cache(maxsize=1024)

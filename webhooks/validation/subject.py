@@ -56,11 +56,12 @@ class RoleView:
             self.tokens = expanded(spec, role)
             self.judges_arguments = self.judges_line
         # How the tokens begin: most rules see from it that no token can be theirs.
-        self.heads = {token[:3] for token in self.tokens}
+        heads = frozenset([token[:3] for token in self.tokens])
         if role.command:
-            self.heads.update([token[:3] for token in role.command])
+            heads = heads.union([token[:3] for token in role.command])
             if "$" in "".join(role.command):
-                self.heads.update(("--s", "--p"))
+                heads |= {"--s", "--p"}
+        self.heads = heads
 
     def reading(self, spec: ModelDeploymentSpec) -> RoleReading:
         """The role's one stream of arguments as its engine reads it: the command where the role has one, else the extra arguments."""
