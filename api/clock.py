@@ -23,7 +23,10 @@ class Clock(Protocol):
 def parse_time(text: str) -> datetime:
     """An RFC 3339 instant as aware UTC. Raises ValueError when it is none."""
     value = datetime.fromisoformat(text.replace("Z", "+00:00") if text.endswith("Z") else text)
-    return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
+    try:
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} lies outside the calendar") from error
 
 
 def format_time(value: datetime) -> str:

@@ -1,7 +1,11 @@
 """Dumps (decision D8): a YAML or JSON stream of Kubernetes objects, made into snapshots.
 
 A dump is what a cluster would have answered to fresh reads: its Pods are themselves the uncached membership. Kinds that a pass need not
-know are ignored. An object that does not have its kind's shape is an error that names it: a dump is never half read.
+know are ignored, and an object that is there twice counts once.
+
+An object that does not have its kind's shape is an error that names it. A caller who hands in a list for the faults gets the rest: a label
+or annotation that is no text is left out, of an object amiss elsewhere the metadata still counts, as in a cluster (it exists, and nothing
+else is known of it), and a deployment whose spec cannot be read has no snapshot, for a status judged from half a spec would be a lie.
 """
 
 import json
@@ -24,6 +28,7 @@ from api.objects import (
     ModelArtifact,
     ModelDeployment,
     ModelDeploymentScaler,
+    ObjectMeta,
     Pod,
     Service,
     Workload,
@@ -48,6 +53,9 @@ KINDS: Mapping[tuple[str, str], type[Any]] = {
 }
 
 
+_TEXTS = frozenset({"labels", "annotations"})
+
+
 class DumpError(ValueError):
     """A dump that cannot be read; the message names the object and the field."""
 
@@ -69,13 +77,28 @@ def snapshots(
     settings: StatusSettings | None = None,
     *,
     fallback: datetime | None = None,
+    faults: list[str] | None = None,
 ) -> list[Snapshot]:
     """One snapshot per ModelDeployment, in the dump's order.
 
-    `now` overrides the clock of the Observations documents, `fallback` stands in where there is neither. Raises DumpError.
+    `now` overrides the clock of the Observations documents, `fallback` stands in where there is neither. `faults` collects what could not
+    be read; DumpError is raised at the first fault without it, and where the faults leave no deployment.
     """
-    index = _Index(objects)
-    return [index.snapshot(raw, _Clock(now, fallback), settings or StatusSettings()) for raw in index.deployments]
+    found: dict[tuple[str, str], Snapshot] = {}
+    index = _Index(objects, faults)
+    for raw in index.deployments:
+        try:
+            snapshot = index.snapshot(raw, _Clock(now, fallback), settings or StatusSettings())
+        except DumpError as error:
+            if faults is None:
+                raise
+            faults += [str(error)] if str(error) not in faults else []
+        else:
+            metadata = snapshot.deployment.metadata
+            found.setdefault((metadata.namespace, metadata.name), snapshot)
+    if faults and not found:
+        raise DumpError(faults[0])
+    return list(found.values())
 
 
 class _Clock(NamedTuple):
@@ -102,20 +125,26 @@ class _Clock(NamedTuple):
 class _Index:
     """A dump's objects by kind, namespace and name."""
 
-    def __init__(self, objects: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, objects: Iterable[Any], faults: list[str] | None = None) -> None:
         self.deployments: list[Mapping[str, Any]] = []
+        self._faults = faults
         self._by_name: dict[tuple[type[Any], str, str], Any] = {}
         self._pods: dict[tuple[str, str], list[Pod]] = defaultdict(list)
         self._listed: dict[tuple[type[Any], str], list[Any]] = defaultdict(list)
-        for raw in _objects(objects):
+        self._seen: set[tuple[type[Any], str, str, str]] = set()
+        for raw in _objects(objects, faults):
             shape = KINDS.get((_group(raw), str(raw.get("kind", ""))))
             if shape is ModelDeployment:
                 self.deployments.append(raw)
             elif shape is not None:
-                self._add(shape, _decode(raw, shape))
+                self._add(shape, _decode(raw, shape) if faults is None else _salvaged(raw, shape, faults))
 
     def _add(self, shape: type[Any], item: Any) -> None:
         namespace, name = item.metadata.namespace, item.metadata.name
+        identity = (shape, namespace, name, item.metadata.uid)
+        if identity in self._seen:
+            return
+        self._seen.add(identity)
         self._by_name.setdefault((shape, namespace, name), item)
         if shape is Pod:
             instance = item.metadata.labels.get(keys.INSTANCE)
@@ -130,7 +159,7 @@ class _Index:
 
     def snapshot(self, raw: Mapping[str, Any], clock: _Clock, settings: StatusSettings) -> Snapshot:
         """Everything of one deployment."""
-        deployment = _decode(raw, ModelDeployment)
+        deployment = _decode(raw, ModelDeployment) if self._faults is None else _salvaged(raw, ModelDeployment, self._faults)
         namespace, name, spec = deployment.metadata.namespace, deployment.metadata.name, deployment.spec
         binding = self._get(KVCachePoolBinding, namespace, spec.kv_cache.pool_ref.name) if spec.kv_cache else None
         observations = self._get(Observations, namespace, name)
@@ -162,10 +191,43 @@ def _group(raw: Mapping[str, Any]) -> str:
 def _decode(raw: Mapping[str, Any], shape: type[T]) -> T:
     try:
         return msgspec.json.decode(msgspec.json.encode(_present(raw)), type=shape)
-    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
         metadata = raw.get("metadata")
         names = metadata if isinstance(metadata, Mapping) else {}
         raise DumpError(f"{raw.get('kind')} {names.get('namespace', '')}/{names.get('name', '')}: {error}") from error
+
+
+def _salvaged(raw: Mapping[str, Any], shape: type[T], faults: list[str]) -> T:
+    """The object, else the object without what is amiss in its metadata, else that metadata alone.
+
+    Raises DumpError for a deployment whose spec cannot be read.
+    """
+    try:
+        return _decode(raw, shape)
+    except DumpError as error:
+        fault = error
+    faults.append(str(fault))
+    metadata = raw.get("metadata")
+    known = {"metadata": _readable(metadata) if isinstance(metadata, Mapping) else {}}
+    try:
+        return _decode({**raw, **known}, shape)
+    except DumpError:
+        if shape is ModelDeployment:
+            raise fault from None
+        return _decode(known, shape)
+
+
+def _readable(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of a metadata that have their shape, each by itself; of labels and annotations those that are texts."""
+    found: dict[str, Any] = {}
+    for key, value in metadata.items():
+        kept = {k: v for k, v in value.items() if isinstance(v, str)} if key in _TEXTS and isinstance(value, Mapping) else value
+        try:
+            _decode({key: kept}, ObjectMeta)
+        except DumpError:
+            continue
+        found[key] = kept
+    return found
 
 
 def _present(value: Any) -> Any:
@@ -175,16 +237,20 @@ def _present(value: Any) -> Any:
     return [_present(item) for item in value] if isinstance(value, list) else value
 
 
-def _objects(documents: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """The objects of a stream; a List stands for its items."""
+def _objects(documents: Iterable[Any], faults: list[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The objects of a stream; a List stands for its items. Raises DumpError at what is no object, unless faults are collected."""
     for document in documents:
         if document is None:
             continue
         if not isinstance(document, Mapping):
-            raise DumpError(f"a document of the dump is no object but {type(document).__name__}")
+            fault = f"a document of the dump is no object but {type(document).__name__}"
+            if faults is None:
+                raise DumpError(fault)
+            faults.append(fault)
+            continue
         items = document.get("items")
         if str(document.get("kind", "")).endswith("List") and isinstance(items, list):
-            yield from _objects(items)
+            yield from _objects(items, faults)
         else:
             yield dict(document)
 

@@ -26,22 +26,29 @@ Examples:
 class Line(msgspec.Struct, frozen=True):
     """One input line of `--jsonl`: a dump."""
 
-    objects: tuple[dict[str, Any], ...] = ()
+    objects: tuple[Any, ...] = ()
     now: str | None = None
     settings: dict[str, Any] = {}
 
 
 def answer(raw: bytes, settings: StatusSettings, fallback: datetime) -> bytes:
-    """The result line of one input line; a bad one gives `{"error": …}`."""
+    """The result line of one input line; a bad one gives `{"error": …}`.
+
+    Objects that could not be read are named under `unreadable`; the others are judged.
+    """
+    faults: list[str] = []
     try:
         line = msgspec.json.decode(raw, type=Line)
         chosen = settings_of(line.settings, settings)
-        entries = [
-            msgspec.Raw(entry(snapshot, judge(snapshot))) for snapshot in snapshots(line.objects, line.now, chosen, fallback=fallback)
-        ]
-        return b'{"deployments":' + msgspec.json.encode(entries) + b"}"
+        found = snapshots(line.objects, line.now, chosen, fallback=fallback, faults=faults)
+        entries = msgspec.json.encode([msgspec.Raw(entry(snapshot, judge(snapshot))) for snapshot in found])
+        told = b',"unreadable":' + msgspec.json.encode(faults) if faults else b""
+        return b'{"deployments":' + entries + told + b"}"
     except (msgspec.MsgspecError, ValueError) as error:
         return msgspec.json.encode({"error": str(error)})
+    except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError) as error:
+        # No line may end the run, whatever it holds: nesting beyond every stack, clocks at the calendar's end.
+        return msgspec.json.encode({"error": f"{type(error).__name__}: {error}"})
 
 
 def entry(snapshot: Snapshot, status: Status) -> bytes:
@@ -86,10 +93,14 @@ def command(filename: TextIO | None, now: str | None, output: str, kueue: str, j
 
 def load(file: TextIO, now: str | None, settings: StatusSettings, fallback: datetime) -> list[Snapshot]:
     """The snapshots of a dump file. Raises click.ClickException where it cannot be read."""
+    name, faults = getattr(file, "name", Path("-")), list[str]()
     try:
-        return snapshots(parse(file.read()), now, settings, fallback=fallback)
-    except (DumpError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{getattr(file, 'name', Path('-'))}: {error}") from error
+        found = snapshots(parse(file.read()), now, settings, fallback=fallback, faults=faults)
+    except (DumpError, UnicodeDecodeError, RecursionError) as error:
+        raise click.ClickException(f"{name}: {error}") from error
+    for fault in faults:
+        click.echo(f"Warning: {name}: {fault}", err=True)
+    return found
 
 
 Judged = Iterable[tuple[Snapshot, Status]]

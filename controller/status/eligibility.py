@@ -16,6 +16,7 @@ from api.objects import EngineSpec, Role
 from api.status import Retirement
 from controller.snapshot import Observations, Rollout
 from controller.status.replicas import Fleet, Ready, Replica, Shape
+from controller.status.roles import took_over
 
 MEMBER_SET_COMPLETE: Final = "MemberSetComplete"
 MEMBERS_READY: Final = "MembersReady"
@@ -84,11 +85,10 @@ def standing(replica: Replica, legs: Mapping[str, Leg]) -> Standing:
 def standings_of(
     fleet: Fleet,
     engine: EngineSpec,
-    unmanaged: Mapping[str, bool],
     observations: Observations | None,
     retirement: Retirement | None,
 ) -> dict[str, tuple[Standing, ...]]:
-    """Every supervised replica's standing, by role name in spec order. `unmanaged` is the deployed command mode of each role."""
+    """Every supervised replica's standing, by role name in spec order."""
     forward = {entry.pod_uid: entry.outcome for entry in observations.forward} if observations else {}
     replacing = slots(observations.rollout if observations else None)
     found = {}
@@ -99,7 +99,7 @@ def standings_of(
                 {
                     MEMBER_SET_COMPLETE: _complete(replica),
                     MEMBERS_READY: _ready(replica),
-                    GROUP_FORWARD: _forward(replica, engine, role, unmanaged.get(name, False), forward),
+                    GROUP_FORWARD: _forward(replica, engine, role, forward),
                     NO_PLANNED_RETIREMENT: _not_retiring(replica, retirement),
                     NO_PENDING_REPLACEMENT: Leg.FAILED if (name, replica.ordinal) in replacing else Leg.VERIFIED,
                 },
@@ -140,11 +140,11 @@ def _not_retiring(replica: Replica, retirement: Retirement | None) -> Leg:
     return Leg.FAILED if named else Leg.VERIFIED
 
 
-def _forward(replica: Replica, engine: EngineSpec, role: Role, takes_over: bool, outcomes: Mapping[str, str]) -> Leg:
+def _forward(replica: Replica, engine: EngineSpec, role: Role, outcomes: Mapping[str, str]) -> Leg:
     if replica.single:
         return Leg.VERIFIED  # one member has no group path, whatever the engine, version and kind
     supported = engine.version in VERIFIED_VERSIONS.get(engine.name, frozenset()) and role.effective_kind == "Server"
-    if takes_over or not supported:
+    if not supported or took_over(replica):
         return Leg.UNSUPPORTED
     seen = {outcomes.get(member.uid, "Unanswered") for member in replica.members}
     if "Failed" in seen:

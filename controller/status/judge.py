@@ -57,7 +57,7 @@ class Ground:
 
     def standings(self, operation: Retirement | None) -> dict[str, tuple[Standing, ...]]:
         """Every supervised replica's criteria while that operation holds."""
-        return standings_of(self.fleet, self.snapshot.deployment.spec.engine, self.unmanaged, self.snapshot.observations, operation)
+        return standings_of(self.fleet, self.snapshot.deployment.spec.engine, self.snapshot.observations, operation)
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,13 @@ def reserved(replica: Replica) -> bool:
     return replica.workload is not None and holds(replica.workload, "QuotaReserved")
 
 
-def admitted(replica: Replica) -> bool:
-    """Whether the replica's Workload is admitted; a reservation alone is not an admission."""
-    return replica.workload is not None and holds(replica.workload, "Admitted")
+def admitted(workload: Workload) -> bool:
+    """Whether the Workload is admitted; a reservation alone is not an admission."""
+    return holds(workload, "Admitted")
 
 
-def preempted(replica: Replica) -> bool:
-    """Whether the replica's Workload was preempted and has not been admitted again."""
-    workload = replica.workload
-    if workload is None or holds(workload, "Admitted"):
-        return False
+def preempted(workload: Workload) -> bool:
+    """Whether the Workload was preempted; one that has been admitted again says so by `admitted`."""
     evicted = condition(workload.status.conditions, "Evicted")
     return holds(workload, "Preempted") or (evicted is not None and evicted.status == "True" and evicted.reason == "Preempted")
 

@@ -303,7 +303,9 @@ def _end(operation: Retirement) -> datetime:
     deadline = _time(operation.deadline, past)
     budget = BUDGETS.get(operation.state)
     started = _time(operation.phase_started_at, past)
-    return deadline if budget is None else min(deadline, started + budget)
+    if budget is None or deadline - started <= budget:
+        return deadline  # compared as a span: an instant at the calendar's end has no later one
+    return started + budget
 
 
 def _time(text: str, otherwise: datetime) -> datetime:

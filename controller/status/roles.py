@@ -20,10 +20,10 @@ from engines.facade import RoleReading
 
 def unmanaged_of(fleet: Fleet) -> dict[str, bool]:
     """Every role's deployed command mode: whether some replica of it replaced its command."""
-    return {name: any(_took_over(replica) for replica in fleet.role(name)) for name in fleet.roles}
+    return {name: any(took_over(replica) for replica in fleet.role(name)) for name in fleet.roles}
 
 
-def _took_over(replica: Replica) -> bool:
+def took_over(replica: Replica) -> bool:
     """Every member has an engine container and none was stamped for scraping. A mixed replica is unreadable, which is no evidence."""
     return all(m.pod.main is not None and keys.PROMETHEUS_PORT not in m.pod.metadata.annotations for m in replica.members)
 

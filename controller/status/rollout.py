@@ -20,6 +20,9 @@ from controller.status.replicas import Fleet, Replica, decimal
 
 _UNHASHED = frozenset({"name", "kind", "replicas"})
 
+# The schema's bound of `replicas`: a spec beyond it, which only a file can hold, is not walked to its end.
+POSITIONS_BOUND = 1024
+
 
 def bare(value: Any) -> Any:
     """The value without null members: absent and null are one."""
@@ -85,7 +88,7 @@ def missing_of(fleet: Fleet, workloads_read: bool) -> tuple[Slot, ...]:
     for name, role in fleet.roles.items():
         if name in holding:
             taken = {replica.ordinal for replica in fleet.role(name)}
-            found += [Slot(role=name, ordinal=ordinal) for ordinal in range(role.replicas) if ordinal not in taken]
+            found += [Slot(role=name, ordinal=ordinal) for ordinal in range(min(role.replicas, POSITIONS_BOUND)) if ordinal not in taken]
     return tuple(found)
 
 

@@ -7,11 +7,11 @@ Source: seed "QuotaReserved", status facts 4.2, decision D2, lessons F57-F59 and
 
 from collections.abc import Iterable
 
-from api.objects import Role
+from api.objects import Role, Workload
 from api.reasons import QUOTA_RESERVED
 from controller.snapshot import Snapshot
 from controller.status import quota
-from controller.status.replicas import Fleet, Replica, Shape
+from controller.status.replicas import HEAD_SUFFIX, Fleet, Replica, Shape
 from controller.status.text import are, counted, listed
 from controller.status.verdict import Verdict, verdict
 
@@ -23,12 +23,16 @@ def judge(snapshot: Snapshot, fleet: Fleet) -> Verdict:
     if parked := [w.metadata.name for w in quota.workloads_of(fleet) if quota.parked(w)]:
         text = f"{counted(len(parked), 'Workload')} {are(len(parked))} parked and no longer ask for quota: {listed(parked)}."
         return verdict(QUOTA_RESERVED, "Parked", f"{text} Somebody has to reactivate them, or delete and recreate the deployment.")
-    lost = [replica for replica in fleet.occupied.values() if quota.preempted(replica)]
-    kept = [replica for replica in fleet.occupied.values() if quota.admitted(replica)]
+    voices = [(replica, _voices(fleet, replica)) for replica in fleet.occupied.values()]
+    kept = [replica for replica, workloads in voices if any(map(quota.admitted, workloads))]
+    lost = [replica for replica, workloads in voices if not any(map(quota.admitted, workloads)) and any(map(quota.preempted, workloads))]
     if lost and kept:
         return verdict(QUOTA_RESERVED, "PreemptedInPart", _preempted_in_part(fleet, lost, kept))
     note = _note(lost)
-    live = sorted(fleet.replicas.values(), key=lambda r: (r.role, r.ordinal))
+    # The Ray head is no replica: its Workload counts like any other, but it owes none.
+    head = snapshot.deployment.metadata.name + HEAD_SUFFIX
+    live = [replica for replica in fleet.replicas.values() if replica.workload is not None or replica.role != head]
+    live.sort(key=lambda r: (r.role, r.ordinal))
     if not fleet.owned:
         return verdict(QUOTA_RESERVED, "NoReplicas", f"No replica exists yet; {counted(_declared(fleet), 'replica')} declared.")
     if not fleet.live:
@@ -54,6 +58,14 @@ def judge(snapshot: Snapshot, fleet: Fleet) -> Verdict:
         return verdict(QUOTA_RESERVED, "Reserved", text)
     count = f"{len(waiting)} of {_declared(fleet)} replicas wait for quota"
     return verdict(QUOTA_RESERVED, "Pending", f"{count}; {_concerned(fleet, waiting)}{_downstream(waiting)}{note}.")
+
+
+def _voices(fleet: Fleet, position: Replica) -> tuple[Workload, ...]:
+    """Who speaks for a position: its live replica's Workload, and that of a replica that is on its way out of it."""
+    live = fleet.replicas.get((position.role, position.ordinal))
+    leaving = (fleet.claims.get(member.uid) for member in position.members if member.pod.metadata.deleting)
+    gone = next((workload for workload in leaving if workload is not None), None)
+    return tuple(w for w in (live.workload if live is not None else None, gone) if w is not None)
 
 
 def _declared(fleet: Fleet) -> int:

@@ -80,8 +80,10 @@ def _condition(artifact: ModelArtifact, kind: str) -> Mapping[str, Any]:
 
 
 def _candidates(fleet: Fleet) -> list[Pod]:
-    """Live Pods of the declared roles that have not ended."""
-    return [member.pod for replica in fleet.supervised() for member in replica.members if not terminal(member.pod)]
+    """Live Pods of the declared roles that have not ended; of an elastic role every worker, not its master alone."""
+    members = [member for replica in fleet.supervised() if replica.role not in fleet.workers for member in replica.members]
+    members += [member for workers in fleet.workers.values() for member in workers]
+    return [member.pod for member in members if not terminal(member.pod)]
 
 
 def main_ready(pod: Pod) -> bool:

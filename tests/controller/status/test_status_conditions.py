@@ -352,3 +352,13 @@ def test_no_contract_where_the_router_cannot_be_rendered() -> None:
     assert Scene().role("a", ports=[{"port": 1}]).role("b").router().judge().router is None
     assert scene().judge().router is None
     assert entries(A="True:B:c") == [{"type": "A", "status": "True", "reason": "B", "message": "c"}]
+
+
+def test_every_elastic_worker_waits_for_its_weights() -> None:
+    """Not the master alone; the Ray head needs none, and a departing worker is not waited for."""
+    found = scene(elasticEp={"width": 3}).artifact().replicas("m", "w1", "w2").tap(lambda s: s.pod("h", "qwen-elastic-head", 0).unready())
+    assert found.verdict("WeightsReady") == ("True", "Downloaded")
+    found.pods[1].unready()
+    assert found.verdict("WeightsReady") == ("False", "Downloading")
+    found.pods[1].departing()
+    assert found.verdict("WeightsReady") == ("True", "Downloaded")

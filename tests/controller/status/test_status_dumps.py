@@ -1,11 +1,14 @@
 """Dumps: what a stream may look like, what is found in it for a deployment, and how a bad one is refused."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import yaml
 from status_builders import NOW, Scene, ago, scene
 
+from api import keys
 from api.status import encode_status
 from controller.dump import DumpError, parse, snapshots
 from controller.status.judge import judge
@@ -109,7 +112,7 @@ def test_unreadable_text(sentence: str) -> None:
 
 
 def test_an_object_of_another_shape_is_named() -> None:
-    """A dump is never half read: the message has the kind, the name and the field."""
+    """Who collects no faults gets nothing half read: the message has the kind, the name and the field."""
     found = scene().replicas("a").document()
     found[-1]["spec"]["containers"] = "main"
     with pytest.raises(DumpError, match=r"Pod team-a/qwen-a: .*containers"):
@@ -121,3 +124,97 @@ def test_a_dump_without_a_clock(now: str | None) -> None:
     """A missing or unreadable clock is an error, never the wall clock by surprise."""
     with pytest.raises(DumpError, match="team-a/qwen"):
         snapshots(scene().document(), now)
+
+
+def two() -> list[dict[str, Any]]:
+    """Two deployments, each with one ready replica."""
+    first, second = scene().replicas("a").document(), scene().document()
+    return [*first, second[0] | {"metadata": second[0]["metadata"] | {"name": "other", "uid": "other"}}]
+
+
+def at(found: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    """The first object of that kind."""
+    return next(item for item in found if item["kind"] == kind)
+
+
+FAULTS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str, int, int]] = {
+    "a label that is no text leaves the Pod without a position, not without its report": (
+        lambda found: at(found, "Pod")["metadata"]["labels"].update({keys.POD_ORDINAL: 0}),
+        "Pod team-a/qwen-a",
+        0,
+        1,
+    ),
+    "an annotation that is no text reads as absent": (
+        lambda found: at(found, "Pod")["metadata"]["annotations"].update({keys.POD_GROUP_TOTAL_COUNT: 1}),
+        "Pod team-a/qwen-a",
+        1,
+        1,
+    ),
+    "containers that are none leave a Pod of which only its existence is known": (
+        lambda found: at(found, "Pod")["spec"].update(containers="main"),
+        "Pod team-a/qwen-a",
+        0,
+        1,
+    ),
+    "a Workload of another shape still claims its Pods": (
+        lambda found: at(found, "Workload").update(status="Admitted"),
+        "Workload team-a/wl-a",
+        1,
+        1,
+    ),
+    "an object without metadata is nobody's": (
+        lambda found: found.append({"apiVersion": "v1", "kind": "Pod", "metadata": 3}),
+        "Pod /",
+        1,
+        1,
+    ),
+    "a list item that is no object": (lambda found: found.append({"kind": "List", "items": [3]}), "int", 1, 1),
+}
+
+
+@pytest.mark.parametrize("sentence", FAULTS)
+def test_one_bad_object_does_not_lose_the_rest(sentence: str) -> None:
+    """The fault is named, both deployments get their snapshots, and what can be read of the object counts."""
+    spoil, named, ready, pods = FAULTS[sentence]
+    found = two()
+    spoil(found)
+    faults: list[str] = []
+    first, second = snapshots(found, NOW, faults=faults)
+    assert len(faults) == 1
+    assert named in faults[0]
+    assert (judge(first).roles[0].ready, len(first.pods)) == (ready, pods)
+    assert judge(second).phase == "Starting"
+
+
+def test_a_deployment_whose_spec_cannot_be_read_has_no_snapshot() -> None:
+    """The other one has; a dump of which none is left is an error."""
+    found, faults = two(), list[str]()
+    found[0]["spec"]["roles"] = "server"
+    (snapshot,) = snapshots(found, NOW, faults=faults)
+    assert snapshot.deployment.metadata.name == "other"
+    assert "ModelDeployment team-a/qwen" in faults[0]
+    with pytest.raises(DumpError, match="ModelDeployment team-a/qwen"):
+        snapshots(found[:1], NOW, faults=[])
+
+
+def test_a_deployment_with_an_annotation_that_is_no_text_is_judged_without_it() -> None:
+    """A number that a YAML file forgot to quote."""
+    found, faults = two(), list[str]()
+    found[0]["metadata"]["annotations"] = {keys.RENDER_VERSION: 3}
+    assert [judge(snapshot).phase for snapshot in snapshots(found, NOW, faults=faults)] == ["Ready", "Starting"]
+    assert len(faults) == 1
+
+
+def test_a_clock_that_cannot_be_read_concerns_its_own_deployment() -> None:
+    """Every deployment has an Observations document of its own."""
+    found, faults = scene().tap(lambda s: s.observations.update(now="noon")).document(), list[str]()
+    other = found[0] | {"metadata": found[0]["metadata"] | {"name": "other"}}
+    (snapshot,) = snapshots([*found, other], fallback=NOW, faults=faults)
+    assert (snapshot.deployment.metadata.name, len(faults)) == ("other", 1)
+
+
+def test_an_object_that_is_there_twice_counts_once() -> None:
+    """Two captures in one stream: a Pod is not its own second member, and a deployment has one status."""
+    found = whole().document()
+    (snapshot,) = snapshots([*found, *found], NOW)
+    assert encode_status(judge(snapshot)) == encode_status(whole().judge())

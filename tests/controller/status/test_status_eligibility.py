@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 from status_builders import Scene, scene
 
+from api import keys
+
 CRITERIA: dict[str, tuple[Callable[[], Scene], int | None, tuple[str, str]]] = {
     "a ready replica of one Pod": (lambda: scene().replicas("a"), 1, ("True", "Qualified")),
     "an unready one is an observed zero": (lambda: scene().replicas("a").tap(lambda s: s.pods[0].unready()), 0, ("False", "Revoked")),
@@ -120,3 +122,13 @@ def test_an_elastic_role_is_counted_by_its_master() -> None:
     shown = found.shown()
     assert shown.endpoints is not None
     assert (shown.ready, shown.endpoints.eligible) == (1, 1)
+
+
+def test_a_take_over_concerns_the_replica_that_runs_it() -> None:
+    """While a role turns over, a managed replica whose forward path was observed is eligible beside one that replaced its command."""
+    found = scene(replicas=2, size=2).group("server", 0, "a0", "a1").group("server", 1, "b0", "b1").forward("Bound", "a0", "a1", "b0", "b1")
+    for pod in found.pods[2:]:
+        del pod.annotations[keys.PROMETHEUS_PORT]
+    managed, replaced = (found.shown_group(ordinal) for ordinal in (0, 1))
+    assert (managed.state, replaced.state, replaced.reason) == ("Eligible", "Unknown", "GroupForward")
+    assert found.verdict("EndpointEligibility") == ("Unknown", "Unsupported")

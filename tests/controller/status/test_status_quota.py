@@ -162,3 +162,24 @@ def test_another_podset_of_the_workload_does_not_count() -> None:
     found = scene().tap(lambda s: s.pod("a")).workload("a", flavors={"credits.gpustack.ai/nvidia": "h20"})
     found.objects[0]["status"]["admission"]["podSetAssignments"][0]["name"] = "other"
     assert found.shown().assigned_flavors == ()
+
+
+def test_a_departing_replica_does_not_hide_its_successor_s_admission() -> None:
+    """At one position the old replica was preempted and leaves, the new one is admitted: it is the other replica that lost quota."""
+    found = scene(replicas=2).tap(lambda s: s.pod("a", ordinal=0).departing()).workload("a", Preempted="True")
+    found.replicas("b").tap(lambda s: s.pod("c", ordinal=1)).workload("c", Preempted="True")
+    assert found.verdict("QuotaReserved") == ("False", "PreemptedInPart")
+    assert "1 of 2 replicas" in found.condition("QuotaReserved").message
+
+
+def test_a_position_that_is_admitted_again_lost_nothing() -> None:
+    """Neither in part nor in a note."""
+    found = scene(replicas=2).tap(lambda s: s.pod("a", ordinal=0).departing()).workload("a", Preempted="True").replicas("b", "c")
+    assert found.verdict("QuotaReserved") == ("True", "Reserved")
+
+
+def test_the_ray_head_owes_no_workload() -> None:
+    """It is no replica, so nothing is in flight for it; a Workload that it has counts like any other of the deployment's."""
+    found = scene(elasticEp={"width": 2}).replicas("m", "w").tap(lambda s: s.pod("h", "qwen-elastic-head", 0))
+    assert found.verdict("QuotaReserved") == ("True", "Reserved")
+    assert found.workload("h", QuotaReserved="False").verdict("QuotaReserved") == ("False", "Pending")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from status_builders import Scene, ago, scene
 
@@ -384,3 +385,13 @@ def test_retry(sentence: str) -> None:
     assert (operation.state, operation.last_consumed_retry_token) == (expected, token)
     if state != expected:
         assert (operation.started_at, operation.phase_started_at, operation.deadline) == (ago(0), ago(0), ago(-300))
+
+
+@pytest.mark.parametrize("clock", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00+14:00"])
+def test_a_clock_at_the_calendar_s_end_is_no_crash(clock: str) -> None:
+    """Whoever edited the status by hand: the deadline still ends the phase, and an instant outside the calendar counts as spent."""
+    found = scene().router().replicas("a", "b").view("a").retiring("Draining", "b", started=299)
+    assert found.previous is not None
+    assert found.previous.retirement is not None
+    found.before(retirement=msgspec.structs.replace(found.previous.retirement, phase_started_at=clock))
+    assert found.retirement().state == ("Draining" if clock.startswith("9") else "Aborted")

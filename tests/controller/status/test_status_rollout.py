@@ -153,3 +153,9 @@ def test_an_elastic_role_accounts_for_its_master_alone() -> None:
     """Workers join and leave on the elastic path; none of their positions is missing or outdated."""
     found = scene(elasticEp={"width": 4}).replicas("m", "w1", "w2").tap(lambda s: [p.hash(OLD) for p in s.pods[1:]])
     assert found.verdict("ReplicasUpToDate") == ("True", "UpToDate")
+
+
+def test_a_count_that_no_schema_admits_is_not_walked_to_its_end() -> None:
+    """A file may hold any number; the positions named are bounded."""
+    found = scene(replicas=10**12).replicas("a").assess()
+    assert len(found.rollout.missing) == 1023

@@ -66,6 +66,39 @@ def test_a_bad_line_is_an_error_and_the_run_goes_on() -> None:
     assert [set(result) for result in results] == [{"error"}, {"error"}, {"error"}, {"deployments"}]
 
 
+HOSTILE = {
+    "nested beyond every stack": '{"objects": [' + '{"kind": "List", "items": [' * 3000 + "]}" * 3000 + "]}",
+    "a spec nested beyond every stack": json.dumps({"objects": scene().document()}).replace(
+        '"spec": {', '"spec": {"x": ' + '{"x": ' * 900 + "1" + "}" * 900 + ", ", 1
+    ),
+    "a clock before the calendar": json.dumps({"objects": scene().document(), "now": "0001-01-01T00:00:00+14:00"}),
+    "a clock whose budgets lie behind the calendar": json.dumps(
+        {"objects": scene().replicas("a", "b").document(), "now": "9999-12-31T23:59:59Z"}
+    ),
+    "no UTF-8": "\udcff",
+}
+
+
+@pytest.mark.parametrize("sentence", HOSTILE)
+def test_no_line_ends_the_run(sentence: str) -> None:
+    """Whatever a line holds, it has one result, and the next line is answered."""
+    good = json.dumps({"objects": scene().document(), "now": NOW})
+    stdin = f"{HOSTILE[sentence]}\n{good}\n".encode(errors="surrogateescape")
+    first, second = CliRunner().invoke(main, ["status", "--jsonl"], input=stdin).output.splitlines()
+    assert set(json.loads(first)) == {"error"}
+    assert set(json.loads(second)) == {"deployments"}
+
+
+def test_what_could_not_be_read_is_named_and_the_rest_judged() -> None:
+    """In the line form beside the deployments, on the terminal as a warning."""
+    found = [*scene().replicas("a").document(), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "odd", "labels": 3}}]
+    result = json.loads(run("status", "--jsonl", stdin=json.dumps({"objects": found, "now": NOW}) + "\n").output)
+    assert [entry["status"]["phase"] for entry in result["deployments"]] == ["Ready"]
+    assert "Pod /odd" in result["unreadable"][0]
+    shown = run("status", "-f", "-", "--now", NOW, stdin=yaml.safe_dump_all(found))
+    assert (shown.exit_code, "Warning: " in shown.stderr, "Pod /odd" in shown.stderr) == (0, True, True)
+
+
 def test_settings_of_a_line() -> None:
     """A flat map of dotted names; names of other rooms are passed over."""
     line = {"objects": scene().replicas("a").document(), "now": NOW, "settings": {"kueue": "absent", "fence.scalerUsernames": ["x"]}}
