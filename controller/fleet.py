@@ -33,10 +33,19 @@ class _Known(NamedTuple):
 class FleetCollector(Collector):
     """Registered while the controller runs."""
 
-    def __init__(self, cache: Cache, clock: Clock, leading: Callable[[], bool], detailed: int = DETAILED) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        clock: Clock,
+        leading: Callable[[], bool],
+        detailed: int = DETAILED,
+        *,
+        readable: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._cache = cache
         self._clock = clock
         self._leading = leading
+        self._readable = readable
         self._detailed = detailed
         self._known: dict[Key, _Known] = {}
 
@@ -45,6 +54,12 @@ class FleetCollector(Collector):
         if not self._leading():
             self._known.clear()
             return
+        stale = GaugeMetricFamily(
+            "modelwarden_statuses_stale",
+            "1 while a kind cannot be read: nothing is judged, and phases and conditions are those of before.",
+            value=float(not self._readable()),
+        )
+        yield stale
         statuses = self._statuses()
         yield from _sums(statuses)
         if len(statuses) <= self._detailed:

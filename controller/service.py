@@ -72,7 +72,7 @@ class Controller:
             proving=MembershipReader(client),
         )
         self.observers = ObserverService(client, self.cache, self.board, settings.observers, clock, on_news=self.queue.add)
-        self.fleet = FleetCollector(self.cache, clock, self.leading)
+        self.fleet = FleetCollector(self.cache, clock, self.leading, readable=self._readable)
         metrics.MAX_CONCURRENT.labels(metrics.CONTROLLER).set(settings.workers)
 
     # --------------------------------------------------------------------------------------------------------- running

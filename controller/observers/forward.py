@@ -6,11 +6,15 @@ id back, is Unanswered, never Failed: a busy engine looks like that. A refusal o
 Source: status facts 6.1.
 """
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import msgspec
 
-from api.objects import Pod
+from api import keys
+from api.objects import Pod, condition
 from controller.observers.engine import endpoint_of
 from controller.observers.net import MIB, Dialer, ObservationError
 from controller.snapshot import Forward
@@ -40,6 +44,27 @@ class _Generated(msgspec.Struct):
 def request_id(pod_uid: str) -> str:
     """The id that ties an answer to the Pod it was asked of."""
     return f"gpustack-qualify-{pod_uid}"
+
+
+def groups_to_ask(pods: Iterable[Pod], roles: AbstractSet[str]) -> Iterator[Pod]:
+    """The members of those roles' replicas that only the forward path can still disqualify: of several Pods, all there, all ready.
+
+    A replica that already fails another criterion is not asked: the request would be served for nothing.
+    """
+    replicas: defaultdict[tuple[str, str], list[Pod]] = defaultdict(list)
+    for pod in pods:
+        labels = pod.metadata.labels
+        if labels.get(keys.COMPONENT) in roles and keys.POD_ORDINAL in labels and not pod.metadata.deleting:
+            replicas[labels[keys.COMPONENT], labels[keys.POD_ORDINAL]].append(pod)
+    for members in replicas.values():
+        totals = {pod.metadata.annotations.get(keys.POD_GROUP_TOTAL_COUNT, "1") for pod in members}
+        if len(members) > 1 and totals == {str(len(members))} and all(_ready(pod) for pod in members):
+            yield from members
+
+
+def _ready(pod: Pod) -> bool:
+    reported = condition(pod.status.conditions, "Ready")
+    return pod.status.phase == "Running" and reported is not None and reported.status == "True"
 
 
 async def forward(dialer: Dialer, engine: str, model: str, pod: Pod, seconds: float) -> Forward:

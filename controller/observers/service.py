@@ -24,7 +24,7 @@ from controller.observers.board import Board
 from controller.observers.chain import RouterChain
 from controller.observers.elastic import NotAllowedError, elastic_observation
 from controller.observers.engine import cache_operations, drain_read, refused
-from controller.observers.forward import REPLICA_SECONDS, forward
+from controller.observers.forward import REPLICA_SECONDS, forward, groups_to_ask
 from controller.observers.net import Dialer, ObservationError
 from controller.observers.routerviews import COLLECTION_SECONDS, router_view
 from controller.settings import ObserverSettings
@@ -211,13 +211,7 @@ class ObserverService:
         multi = {role.name for role in deployment.spec.roles if role.size > 1 and role.effective_kind == "Server" and not role.command}
         facts = self._board.read(key, uid)
         known = {u: entry for u, entry in (facts.forward if facts else {}).items() if any(pod.metadata.uid == u for pod in pods)}
-        asked = [
-            pod
-            for pod in pods
-            if pod.metadata.labels.get(keys.COMPONENT) in multi
-            and _ready(pod)
-            and (pod.metadata.uid not in known or known[pod.metadata.uid].outcome != "Bound")
-        ]
+        asked = [pod for pod in groups_to_ask(pods, multi) if pod.metadata.uid not in known or known[pod.metadata.uid].outcome != "Bound"]
         answers = await _all(
             forward(dialer, deployment.spec.engine.name, deployment.spec.model.name, pod, REPLICA_SECONDS) for pod in asked
         )

@@ -57,7 +57,20 @@ KNOWN = (
 
 # What is counted in things has no unit to name.
 THINGS = (
-    *("_info", "_phase", "_condition", "_conditions", "_deployments", "_step", "_objects", "_readable", "_status", "_in_flight", "_depth"),
+    *(
+        "_info",
+        "_phase",
+        "_condition",
+        "_conditions",
+        "_deployments",
+        "_step",
+        "_objects",
+        "_readable",
+        "_stale",
+        "_status",
+        "_in_flight",
+        "_depth",
+    ),
     *("_workers", "_reconciles", "_desired", "_ready", "_quota_reserved", "_eligible", "_serving"),
 )
 

@@ -10,6 +10,7 @@ from api.status import decode_status
 from controller.cache import Key
 from controller.fleet import FleetCollector, _sums
 from controller.service import Controller
+from kube.errors import Forbidden
 
 CHAT = {"namespace": "team", "name": "chat"}
 
@@ -47,6 +48,21 @@ async def test_a_deployment_that_was_not_judged_is_unknown() -> None:
         assert sample("modelwarden_role_replicas_ready", **CHAT, role="server") is None
 
 
+async def test_conditions_are_told_to_be_stale_while_a_kind_cannot_be_read() -> None:
+    """Nothing is judged then: the figures stand, and say that they are old."""
+    api = FakeCluster()
+    async with running(api, prepare=ready_deployment) as world:
+        assert sample("modelwarden_statuses_stale") == 0
+        api.fail = lambda request: Forbidden(403, "Forbidden", "no") if (request.verb, request.kind) == ("list", "Pod") else None
+        api.compact()
+        await world.clock.advance(5)
+        assert sample("modelwarden_statuses_stale") == 1
+        assert sample("modelwarden_deployment_phase", **CHAT, phase="Ready") == 1
+        api.fail = lambda _: None
+        await world.clock.advance(60)
+        assert sample("modelwarden_statuses_stale") == 0
+
+
 async def test_a_large_fleet_is_summed() -> None:
     """Beyond the bound only sums are shown."""
     api = FakeCluster()
@@ -57,7 +73,7 @@ async def test_a_large_fleet_is_summed() -> None:
 
     async with running(api, prepare=prepare) as world:
         families = [family.name for family in FleetCollector(world.controller.cache, world.clock, lambda: True, detailed=2).collect()]
-        assert families == ["modelwarden_deployments", "modelwarden_conditions"]
+        assert families == ["modelwarden_statuses_stale", "modelwarden_deployments", "modelwarden_conditions"]
 
 
 async def test_a_follower_shows_nothing() -> None:

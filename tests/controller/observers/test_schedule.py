@@ -47,6 +47,21 @@ class Watched:
         self.fed.put(KindName.ROUTER, above)
         self.api.put(below)
 
+    def pair(self, second: str | None = "True", *, leaving: bool = False) -> None:
+        """The Pod and another one as one replica; the second's readiness, None where it is missing."""
+        for member, ready in enumerate(("True", second)):
+            thing = (
+                pod(self.made, f"chat-{member}")
+                .at(f"10.0.0.{member + 1}")
+                .labelled(**{"modeldeployment.gpustack.ai/member-index": str(member)})
+            )
+            thing.annotated("kueue.x-k8s.io/pod-group-total-count", "2")
+            if ready is not None:
+                thing.ready(ready)
+                if leaving and member:
+                    thing.json["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+                self.fed.put(KindName.POD, thing.json, 2)
+
     def facts(self) -> object:
         return self.board.read(CHAT, "uid-chat")
 
@@ -226,7 +241,9 @@ async def test_a_drain_is_read_while_it_drains_and_only_then() -> None:
 async def test_a_bound_member_is_not_asked_again() -> None:
     """One qualification request a Pod, repeated only until it is bound."""
     watched = Watched(size=2)
+    watched.pair()
     async with observing(watched) as wire:
+        wire.post("http://10.0.0.2:8000/v1/completions").respond(503)
         route = wire.post("http://10.0.0.1:8000/v1/completions").respond(503)
         await watched.clock.advance(31)
         unanswered = route.call_count
@@ -238,6 +255,25 @@ async def test_a_bound_member_is_not_asked_again() -> None:
         facts = watched.board.read(CHAT, "uid-chat")
         assert facts is not None
         assert facts.forward["uid-chat-0"].outcome == "Bound"
+
+
+@pytest.mark.parametrize(
+    ("ready", "leaving", "asked"),
+    [
+        pytest.param("True", False, {"10.0.0.1", "10.0.0.2"}, id="a whole replica"),
+        pytest.param("False", False, set(), id="a member that is not ready"),
+        pytest.param("True", True, set(), id="a member on its way out"),
+        pytest.param(None, False, set(), id="a member that is missing"),
+    ],
+)
+async def test_only_a_replica_that_fails_nothing_else_is_asked(ready: str | None, leaving: bool, asked: set[str]) -> None:
+    """A request is served for nothing where another criterion already disqualifies."""
+    watched = Watched(size=2)
+    watched.pair(ready, leaving=leaving)
+    async with observing(watched) as wire:
+        wire.post(path="/v1/completions").respond(503)
+        await watched.clock.advance(5)
+        assert {call.request.url.host for call in wire.calls} == asked
 
 
 @pytest.mark.parametrize(
