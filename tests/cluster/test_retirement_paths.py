@@ -99,9 +99,9 @@ async def test_a_budget_that_runs_out_retains_everything_over_a_restart(
 
         pid = await born.born()
         await at.scale(server=1)
-        status = await at.until(lambda s: s["observedGeneration"] >= 2, "no status")
+        held = ["Eligible", "Retiring"]
+        status = await at.until(lambda s: [group["state"] for group in s["roles"][0]["groups"]] == held, f"never {held}")
         assert status["retirement"] == operation
-        assert [group["state"] for group in status["roles"][0]["groups"]] == ["Eligible", "Retiring"]
         born.kill(pid)
         assert {pod["metadata"]["name"] for pod in await at.pods()} == {"chat-server-0", "chat-server-1", "chat-router-1-a"}
         assert len(await at.workloads()) == 2
@@ -193,3 +193,28 @@ async def test_a_pod_that_took_a_captured_name_meanwhile_is_left_alone(cluster: 
         assert found["metadata"]["uid"] == heir["metadata"]["uid"]
         assert "deletionTimestamp" not in found["metadata"]
         assert born.did("delete:Pod") == []
+
+
+async def test_a_replica_of_two_pods_is_drained_by_its_leader_and_leaves_whole(cluster: TestCluster) -> None:
+    """Only member 0 answers for requests; both Pods and their one Workload are deleted, though one lost its ordinal meanwhile."""
+    async with house(cluster) as at, children(at) as born:
+        await at.whole({"name": "server", "replicas": 2, "size": 2})
+        seats = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in await at.pods() if "router" not in pod["metadata"]["name"]}
+        at.busy |= {"chat-server-r1-m0", "chat-server-r1-m1"}
+        await born.born()
+        await eligible(at, *seats)
+        await at.scale(server=1)
+        leader = "Draining: chat-server-r1-m0: busy (vllm:num_requests_running=2)."
+        await at.until(lambda s: (s.get("retirement") or {}).get("reason") == leader, "the leader is never heard")
+        members = sorted(uid for name, uid in seats.items() if "-r1-" in name)
+        assert (await at.operation())["targetMemberUIDs"] == members
+        await at.client.patch(
+            PODS, "chat-server-r1-m1", b'{"metadata":{"labels":{"modeldeployment.gpustack.ai/pod-ordinal":null}}}', at.namespace
+        )
+        at.busy.discard("chat-server-r1-m0")
+        await at.until_over()
+        assert sorted(born.did("delete:Pod")) == members
+        await eligible(at, "chat-server-r0-m0", "chat-server-r0-m1")
+        left = {pod["metadata"]["uid"] for pod in await at.pods() if "router" not in pod["metadata"]["name"]}
+        assert left == set(seats.values()) - set(members)
+        assert len(await at.workloads()) == 1
