@@ -347,3 +347,35 @@ async def test_deletes_and_status_writes_pass() -> None:
 async def test_restating_binding_text_is_no_edit() -> None:
     """An apply that carries the stored annotations changes nothing."""
     assert (await review(BOUND.annotated(BINDING, binding(3)), BOUND)).allowed
+
+
+@pytest.mark.parametrize("new", [BOUND.bound(9), BOUND.decided(2, sequence=9), BOUND.annotated(DECISION, None), LEFT_OVER], ids=str)
+async def test_every_refusal_of_an_annotation_names_both_values_and_the_ignore_rules(new: Deployment) -> None:
+    """An agent that prunes or resets the annotations is told what stands, what it tried, and how to leave them alone (D4)."""
+    message = (await review(new, BOUND, objects=[scaler()])).message
+    for text in (
+        "queue-scaler",
+        "term 3",
+        "present ",
+        "attempted ",
+        "spec.suspend",
+        "ignoreDifferences",
+        "RespectIgnoreDifferences=true",
+        "Flux",
+    ):
+        assert text in message
+
+
+async def test_a_forged_binding_binds_nobody() -> None:
+    """The refusal shows the attempted text and does not call the deployment bound to whom the forgery names."""
+    for old in (None, FREE):
+        message = (await review(FREE.bound(5), old)).message
+        assert "bound to no scaler" in message
+        assert 'present nothing, attempted {"version":1,"scaler":"queue-scaler"' in message
+
+
+async def test_a_long_text_is_shown_in_part() -> None:
+    """A hostile annotation does not become a hostile message."""
+    message = (await review(FREE.annotated(BINDING, "\x07" + "é" * 100_000), FREE)).message
+    assert len(message) < 2_000
+    assert "\x07" not in message

@@ -17,7 +17,7 @@ ARGO_LINE = (
     "syncOptions: [RespectIgnoreDifferences=true]"
 )
 
-FLUX_LINE = "leave spec.roles[].replicas out of the manifest (server-side apply keeps the scaler's value)"
+FLUX_LINE = "leave spec.roles[].replicas and both scaler annotations out of the manifest (server-side apply keeps the scaler's values)"
 
 ARGO_SNIPPET = f"""\
 # Argo CD Application: leave the fields that a ModelDeploymentScaler owns alone.

@@ -25,6 +25,7 @@ from webhooks.fence.words import (
     Violation,
     annotations,
     changed,
+    edited,
     parse_binding,
     parse_decision,
 )
@@ -60,12 +61,16 @@ class FenceRequest(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The answer. `rule` names the row that decided, also where it allows; empty where the fence had no say."""
+    """The answer. `rule` names the row that decided, also where it allows; empty where the fence had no say.
+
+    `term` and `scaler` are those of the binding that stands or, while none does (`bound` is false), of the one that was attempted.
+    """
 
     violations: tuple[Violation, ...] = ()
     rule: str = ""
     term: int | None = None
     scaler: str = ""
+    bound: bool = False
 
     @property
     def allowed(self) -> bool:
@@ -111,27 +116,29 @@ def judge(request: FenceRequest) -> Verdict:
     old, new = request.old, request.new
     if old is None:
         violations = tuple(_create(new, scaler_writer=request.scaler_writer))
-        return _verdict(violations, "", new.binding)
+        return _verdict(violations, "", None, new.binding)
     if old.deleting:
         violations = () if request.scaler_writer else tuple(_forged(old, new))
-        return _verdict(violations, "", old.binding)
+        return _verdict(violations, "", old.binding, new.binding)
     if old.binding == new.binding and old.decision == new.decision and not changed(old, new):
         return Verdict()
     if old.binding is None:
         violations, rule = _unbound(request, old)
     else:
         violations, rule = _bound(request, old)
-    return _verdict(violations, rule, old.binding if old.binding is not None else new.binding)
+    return _verdict(violations, rule, old.binding, new.binding)
 
 
 Judged = tuple[tuple[Violation, ...], str]
 
 
-def _verdict(violations: tuple[Violation, ...], rule: str, binding: str | None) -> Verdict:
+def _verdict(violations: tuple[Violation, ...], rule: str, present: str | None, attempted: str | None) -> Verdict:
+    binding = attempted if present is None else present
     held = parse_binding(binding) if binding is not None else None
+    bound = present is not None
     if isinstance(held, Binding):
-        return Verdict(violations=violations, rule=rule, term=held.term, scaler=held.scaler)
-    return Verdict(violations=violations, rule=rule)
+        return Verdict(violations=violations, rule=rule, term=held.term, scaler=held.scaler, bound=bound)
+    return Verdict(violations=violations, rule=rule, bound=bound)
 
 
 # ------------------------------------------------------------------------------------------------------------- create
@@ -147,7 +154,7 @@ def _create(new: Target, *, scaler_writer: bool) -> Iterator[Violation]:
     )
     for field, text in ((BINDING_FIELD, new.binding), (DECISION_FIELD, new.decision)):
         if text is not None:
-            yield Violation(rule=rule, field=field, said=said)
+            yield edited(rule, field, None, text, said)
 
 
 # ----------------------------------------------------------------------------------------------------------- deletion
@@ -159,9 +166,9 @@ def _forged(old: Target, new: Target) -> Iterator[Violation]:
         if after is None or after == before:
             continue
         if before is None:
-            yield Violation(rule=FORGED, field=field, said="only a scaler sets this annotation")
+            yield edited(FORGED, field, before, after, "only a scaler sets this annotation")
         else:
-            yield Violation(rule=IMMUTABLE, field=field, said="only the scaler that is bound edits this annotation")
+            yield edited(IMMUTABLE, field, before, after, "only the scaler that is bound edits this annotation")
 
 
 # ------------------------------------------------------------------------------------------------------------ unbound
@@ -171,7 +178,7 @@ def _unbound(request: FenceRequest, old: Target) -> Judged:
     new = request.new
     if not request.scaler_writer:
         return tuple(
-            Violation(rule=FORGED, field=field, said="only a scaler sets this annotation; anyone may remove it while no scaler is bound")
+            edited(FORGED, field, before, after, "only a scaler sets this annotation; anyone may remove it while no scaler is bound")
             for field, before, after in annotations(old, new)
             if after is not None and after != before
         ), ""
@@ -179,7 +186,7 @@ def _unbound(request: FenceRequest, old: Target) -> Judged:
         return tuple(_unbound_writes(old, new)), ""
     taken = parse_binding(new.binding)
     if isinstance(taken, InvalidPayloadError):
-        return (Violation(rule=INVALID, field=BINDING_FIELD, said=f"the binding cannot be read: {taken}"),), ""
+        return (edited(INVALID, BINDING_FIELD, old.binding, new.binding, f"the binding cannot be read: {taken}"),), ""
     violations = (*check_term(taken, None, old), *check_decision(old, new, taken))
     return violations, "Commit" if changed(old, new) else "Bind"
 
@@ -198,7 +205,7 @@ def _unbound_writes(old: Target, new: Target) -> Iterator[Violation]:
         return
     decided = parse_decision(new.decision)
     if isinstance(decided, InvalidPayloadError):
-        yield Violation(rule=INVALID, field=DECISION_FIELD, said=f"the decision cannot be read: {decided}")
+        yield edited(INVALID, DECISION_FIELD, old.decision, new.decision, f"the decision cannot be read: {decided}")
         return
     before = parse_decision(old.decision) if old.decision is not None else None
     if isinstance(before, Decision) and (decided.term, decided.sequence) < (before.term, before.sequence):
@@ -229,9 +236,10 @@ def _others_write(request: FenceRequest, old: Target, held: "Binding | InvalidPa
         if after is None or after == before:
             continue
         rule = FORGED if before is None else IMMUTABLE
-        violations.append(Violation(rule=rule, field=field, said="only the scaler that is bound writes this annotation"))
+        violations.append(edited(rule, field, before, after, "only the scaler that is bound writes this annotation"))
     if not released and old.decision is not None and new.decision is None:
-        violations.append(Violation(rule=IMMUTABLE, field=DECISION_FIELD, said="the decision is kept as long as a scaler is bound"))
+        said = "the decision is kept as long as a scaler is bound"
+        violations.append(edited(IMMUTABLE, DECISION_FIELD, old.decision, None, said))
     if released and isinstance(held, Binding):
         violations.extend(_still_alive(request, held))
     for change in changed(old, new):
@@ -267,16 +275,13 @@ def _owner_writes(request: FenceRequest, old: Target, held: "Binding | InvalidPa
             return _unreadable(old, new, held), ""
         return tuple(check_decision(old, new, held)), "Commit"
     if isinstance(held, InvalidPayloadError):
-        return (
-            Violation(rule=IMMUTABLE, field=BINDING_FIELD, said=f"the present binding cannot be read ({held}) and can only be removed"),
-        ), ""
+        said = f"the present binding cannot be read ({held}) and can only be removed"
+        return (edited(IMMUTABLE, BINDING_FIELD, old.binding, new.binding, said),), ""
     taken = parse_binding(new.binding)
     if isinstance(taken, InvalidPayloadError):
-        return (Violation(rule=INVALID, field=BINDING_FIELD, said=f"the binding cannot be read: {taken}"),), ""
+        return (edited(INVALID, BINDING_FIELD, old.binding, new.binding, f"the binding cannot be read: {taken}"),), ""
     if taken.uid == held.uid and taken.term == held.term:
-        return (
-            Violation(rule=IMMUTABLE, field=BINDING_FIELD, said="a binding does not change within its term", present=f"term {held.term}"),
-        ), ""
+        return (edited(IMMUTABLE, BINDING_FIELD, old.binding, new.binding, "a binding does not change within its term"),), ""
     alive = tuple(_still_alive(request, held)) if taken.uid != held.uid else ()
     violations = (*check_term(taken, held, old), *alive, *check_decision(old, new, taken))
     return violations, "Handover" if taken.uid != held.uid else "Reacquire"
@@ -284,7 +289,7 @@ def _owner_writes(request: FenceRequest, old: Target, held: "Binding | InvalidPa
 
 def _release(old: Target, new: Target) -> Iterator[Violation]:
     if new.decision is not None and new.decision != old.decision:
-        yield Violation(rule=IMMUTABLE, field=DECISION_FIELD, said="a release keeps the decision as it is, or removes it")
+        yield edited(IMMUTABLE, DECISION_FIELD, old.decision, new.decision, "a release keeps the decision as it is, or removes it")
     for change in changed(old, new):
         yield Violation(
             rule=UNBOUND_WRITE,
@@ -298,7 +303,7 @@ def _release(old: Target, new: Target) -> Iterator[Violation]:
 def _unreadable(old: Target, new: Target, why: InvalidPayloadError) -> tuple[Violation, ...]:
     """Under a binding nobody can read, nothing is committed."""
     violations = [
-        Violation(rule=IMMUTABLE, field=field, said=f"the present binding cannot be read ({why}) and can only be removed")
+        edited(IMMUTABLE, field, before, after, f"the present binding cannot be read ({why}) and can only be removed")
         for field, before, after in annotations(old, new)
         if before != after
     ]

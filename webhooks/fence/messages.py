@@ -52,7 +52,9 @@ def explain(violation: Violation) -> str:
 
 def refusal(verdict: Verdict) -> str:
     """The whole message of a refused write."""
-    owner = f"bound to ModelDeploymentScaler {verdict.scaler!r}, term {verdict.term}" if verdict.scaler else "guarded by the scaler fence"
+    owner = "bound to a scaler that its binding does not tell" if verdict.bound else "bound to no scaler"
+    if verdict.bound and verdict.scaler:
+        owner = f"bound to ModelDeploymentScaler {verdict.scaler!r}, term {verdict.term}"
     said = "; ".join(describe(violation) for violation in verdict.violations)
     out = "; ".join(ways_out(verdict))
     return f"[{verdict.rules}] this ModelDeployment is {owner}: {said}." + (f" Ways out: {out}." if out else "")
@@ -63,15 +65,16 @@ def ways_out(verdict: Verdict) -> tuple[str, ...]:
     rules = {violation.rule for violation in verdict.violations}
     name = verdict.scaler or "the scaler"
     ways: list[str] = []
-    if rules & {OWNED, ALIVE, IMMUTABLE}:
+    if verdict.bound and rules & {OWNED, ALIVE, IMMUTABLE, FORGED}:
         ways.append(f"change {name}'s minReplicas/maxReplicas, set its spec.suspend to true or its spec.mode to Shadow, or delete it")
     if OWNED in rules:
         ways.append("once it let go, remove the scaler-binding annotation in one write and scale in the next")
         ways.append("a merge patch of spec.roles that leaves replicas out sets 1: use a JSON patch")
-        ways.append(f"Argo CD: {ARGO_LINE}")
-        ways.append(f"Flux: {FLUX_LINE}")
     if FORGED in rules:
         ways.append("leave both scaler annotations out of the manifest")
+    if rules & {OWNED, ALIVE, IMMUTABLE, FORGED}:
+        ways.append(f"Argo CD: {ARGO_LINE}")
+        ways.append(f"Flux: {FLUX_LINE}")
     if rules & {STALE_TERM, STALE_DECISION, UNBOUND_WRITE}:
         ways.append("read the deployment again, bind with a higher term if need be, and decide anew")
     return tuple(ways)

@@ -17,6 +17,7 @@ from webhooks.fence.words import (
     Violation,
     changed,
     counts,
+    edited,
     parse_decision,
 )
 
@@ -61,15 +62,13 @@ def check_decision(old: Target, new: Target, binding: Binding) -> Iterator[Viola
             )
         return
     if new.decision is None:
-        yield Violation(
-            rule=STALE_DECISION if moved else IMMUTABLE,
-            field=DECISION_FIELD,
-            said="the decision is kept as long as a scaler is bound",
-        )
+        said = "the decision is kept as long as a scaler is bound"
+        yield edited(STALE_DECISION if moved else IMMUTABLE, DECISION_FIELD, old.decision, None, said)
         return
     decided = parse_decision(new.decision)
     if isinstance(decided, InvalidPayloadError):
-        yield Violation(rule=STALE_DECISION if moved else INVALID, field=DECISION_FIELD, said=f"the decision cannot be read: {decided}")
+        said = f"the decision cannot be read: {decided}"
+        yield edited(STALE_DECISION if moved else INVALID, DECISION_FIELD, old.decision, new.decision, said)
         return
     if decided.term != binding.term:
         yield _stale(STALE_TERM, "the decision's term is not the binding's", f"term {binding.term}", f"term {decided.term}")

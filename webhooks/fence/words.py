@@ -45,6 +45,22 @@ class Violation(Struct, frozen=True):
     attempted: str = ""
 
 
+VALUE_CHARACTERS = 400
+"""As much of an annotation as a message shows; a decision of a dozen roles fits."""
+
+
+def edited(rule: str, field: str, before: str | None, after: str | None, said: str) -> Violation:
+    """A violation by an annotation's text, with what stands there and what was attempted."""
+    return Violation(rule=rule, field=field, said=said, present=_text(before, "nothing"), attempted=_text(after, "removal"))
+
+
+def _text(text: str | None, absent: str) -> str:
+    if text is None:
+        return absent
+    clean = "".join([character if character.isprintable() else " " for character in text[:VALUE_CHARACTERS]])
+    return (clean or "an empty text") + ("…" if len(text) > VALUE_CHARACTERS else "")
+
+
 class Change(Struct, frozen=True):
     """A role's count that a write changes."""
 
