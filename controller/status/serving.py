@@ -136,14 +136,19 @@ def _fresh(view: RouterView, now: datetime) -> bool:
 
 
 def _disagree(views: Iterable[RouterView]) -> bool:
-    """One router with two boot generations, or one endpoint that two views select or name differently."""
+    """One router with two boot generations, or one endpoint that two views select or name differently.
+
+    The virtual ranks of an endpoint are folded before: a view selects it where it selects one of them.
+    """
     generations: dict[str, int | None] = {}
     seen: dict[tuple[str, int], tuple[bool, str]] = {}
     for view in views:
         if generations.setdefault(view.router_pod_uid, view.boot_generation) != view.boot_generation:
             return True
+        chosen = {(worker.pod_uid, worker.port) for worker in view.workers if worker.in_selection}
         for worker in view.workers:
-            said = (worker.in_selection, worker.role)
-            if seen.setdefault((worker.pod_uid, worker.port), said) != said:
+            endpoint = (worker.pod_uid, worker.port)
+            said = (endpoint in chosen, worker.role)
+            if seen.setdefault(endpoint, said) != said:
                 return True
     return False

@@ -46,6 +46,13 @@ SERVING: dict[str, tuple[Callable[[], Scene], str, int | None]] = {
     ),
     "one router with two boots": (lambda: served(lambda s: s.view("a"), lambda s: s.view("a", generation=2)), "NotConverged", None),
     "ranks of one listener are one endpoint": (lambda: served(lambda s: s.view("a", "a", "b")), "Confirmed", 2),
+    "a view that selects one rank of a listener selects it": (lambda: served(lambda s: s.view("!a", "a", "!a", "b")), "Confirmed", 2),
+    "and agrees with one that selects it whole": (
+        lambda: served(lambda s: s.view("a"), lambda s: s.view("!a", "a", router="router-b"), pods=TWO),
+        "Confirmed",
+        1,
+    ),
+    "one view that names a listener's ranks differently": (lambda: served(lambda s: s.view("a", "a@8000/decode")), "NotConverged", None),
     "a selected Pod that we do not know": (lambda: served(lambda s: s.view("a", "stranger")), "Unknown", None),
     "out of selection it need not be known": (lambda: served(lambda s: s.view("a", "!stranger")), "Confirmed", 1),
     "a selected Pod that does not run": (lambda: served(lambda s: s.view("a"), lambda s: s.pods[0].phase("Pending")), "Unknown", None),
