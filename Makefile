@@ -5,7 +5,7 @@ PYTEST_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-cluster test-engines lint format bench bench-fleet fuzz simulate docs crds chart sbom wheel clean
+.PHONY: help run test test-cluster test-engines test-packaging lint format bench bench-fleet fuzz simulate docs crds chart sbom wheel clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,6 +24,9 @@ test-cluster: $(VENV)/.installed ## the cluster scenarios on a real kube-apiserv
 
 test-engines: $(VENV)/.installed ## ask the engines' own parsers (ORACLE_HOME names their environments)
 	$(BIN)/python -m pytest tests/engines -m engines $(ARGS)
+
+test-packaging: $(VENV)/.installed ## chart by Helm, wheel, bill of materials, a scrape by Prometheus; minutes, and needs a package index
+	$(BIN)/python -m pytest tests/deploy tests/app/test_scrape.py -m slow $(ARGS)
 
 lint: $(VENV)/.installed ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
