@@ -116,7 +116,7 @@ class Steps:
         found = self._deployment()
         operation = ((found or {}).get("status") or {}).get("retirement")
         where = f"{operation['roleName']}:{operation['replicaOrdinal']}" if operation else "main:0"
-        self._annotate(f"{where}:token-{int(step.size * 4)}")
+        self._annotate(f"{where}:token-{int(step.size * 2)}")
 
     def _bad_retry(self, step: Step) -> None:
         self._annotate(("main:0", "main:x:t", ":0:t", "main:0:", "other:7:t")[int(step.size * 5)])
@@ -250,7 +250,12 @@ class Steps:
             wire.drop_watches(self._plural(step.at))
 
     def _compact(self, step: Step) -> None:
-        """The history is gone and the watches with it: whoever comes back is told 410 and has missed what happened in between."""
+        """For a while nothing is told, then the history is gone and the watches with it: what happened meanwhile only a list shows."""
+        seconds = 6.0 * step.size
+        self._world.faults.lag[self._plural(step.at)] = (self._world.now + seconds, 60.0)
+        self._world.after(seconds * 0.99, self._forget, step)
+
+    def _forget(self, step: Step) -> None:
         for collection in self._world.store.collections.values():
             if collection.resource.plural == self._plural(step.at):
                 self._world.store.compact(collection.resource)
