@@ -166,8 +166,8 @@ async def test_a_mangled_review(name: str, cuts: list[tuple[int, int, bytes]]) -
         at = start % len(body)
         body = body[:at] + fragment + body[at + length :]
     status, response = await ask(path, body)
-    if status == 200 and body.count(UID.encode()) and b'"uid":"x"' not in body and json.loads(body)["request"]["uid"] == UID:
-        assert response["uid"] == UID
+    if status == 200:
+        assert response["uid"] == json.loads(body.decode("utf-8", "surrogateescape"))["request"]["uid"]
 
 
 @given(st.sampled_from(sorted(REAL)), st.integers(0, 10_000), st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80"]))
