@@ -26,8 +26,8 @@ from engines.parallelism import (
     environment_size,
     unreadable,
 )
-from engines.table import VLLM, Choice, choose, engine_name
-from engines.tokens import Fault, Occurrence, Stray, consume
+from engines.table import VLLM, Choice, Table, choose, engine_name
+from engines.tokens import Fault, Occurrence, Stray, consume, named
 from engines.values import show
 
 __all__ = [
@@ -187,7 +187,9 @@ def read_argv(
     gates = judge(where, encryption, ports, replaced)
     if replaced:
         return RoleReading(reading, UNMANAGED, where, encryption, gates, (), last)
-    parallelism = _parallelism(name, last, faults, size, rewritten.config, tokens)
+    parallelism = _parallelism(
+        name, last, faults, size, _unknown(consumed.occurrences, table, watched, rewritten.config, tokens, unresolved)
+    )
     found = judge_line(reading, last, consumed, parallelism, rewritten.findings, watched, bool(unresolved))
     return RoleReading(reading, parallelism, where, encryption, gates, found, last)
 
@@ -218,8 +220,34 @@ def _expanded(argv: Sequence[str], variables: Mapping[str, Expanded | None]) -> 
     return tuple(out), unresolved
 
 
-def _parallelism(  # noqa: PLR0917 - everything that was read
-    engine: str, last: Mapping[str, Occurrence], faults: Sequence[Fault], size: int | None, config: int | None, argv: Sequence[str]
+def _unknown(  # noqa: PLR0917 - everything that was read
+    occurrences: Sequence[Occurrence],
+    table: Table,
+    watched: frozenset[str],
+    config: int | None,
+    argv: Sequence[str],
+    unresolved: Mapping[int, tuple[str, ...]],
+) -> tuple[str, ...]:
+    """What a readable line leaves open: a configuration file, and watched integers whose text only the cluster knows.
+
+    Such an integer counts as given (an assigned rank votes, a declared port moves the listener), but the reading is not complete: the
+    parser would refuse the text as it stands here.
+    """
+    found = []
+    if config is not None:
+        file = argv[config + 1] if config + 1 < len(argv) else ""
+        found.append(f"--config {show(file)}: only the file knows what else it declares")
+    if unresolved:
+        for occurrence in occurrences:
+            option = table.spellings[occurrence.registered]
+            if occurrence.unresolved and occurrence.dest in watched and option.type == "int":
+                names = " ".join(f"$({name})" for name in occurrence.unresolved)
+                found.append(f"{named(occurrence.spelling, option)}: {names} is left to the cluster, so its value is not known here")
+    return tuple(dict.fromkeys(found))
+
+
+def _parallelism(
+    engine: str, last: Mapping[str, Occurrence], faults: Sequence[Fault], size: int | None, unknown: tuple[str, ...]
 ) -> Parallelism:
     if faults:
         return unreadable(faults[0].message)
@@ -227,8 +255,5 @@ def _parallelism(  # noqa: PLR0917 - everything that was read
     mode, reason, votes = balance(last) if engine == VLLM else ("Internal", None, ())
     if votes:
         where["loadBalance"] = votes
-    if config is not None:
-        file = argv[config + 1] if config + 1 < len(argv) else ""
-        named = f"--config {show(file)}: only the file knows what else it declares"
-        return Parallelism(degrees, modes, mode, Source("ExtraArgs", False, named if reason is None else f"{named}; {reason}"), where)
-    return Parallelism(degrees, modes, mode, Source("ExtraArgs", True, reason), where)
+    said = "; ".join((*unknown, reason) if reason is not None else unknown)
+    return Parallelism(degrees, modes, mode, Source("ExtraArgs", not unknown, said or None), where)

@@ -60,8 +60,20 @@ def test_an_unresolved_degree_is_unreadable_and_never_refused() -> None:
 
 @pytest.mark.parametrize("flag", ["--data-parallel-rank", "-dpn"])
 def test_an_unresolved_rank_counts_as_assigned(flag: str) -> None:
-    """`$(GPUSTACK_MEMBER_INDEX)` is the usual value of a rank."""
-    parallelism = read_argv("vLLM", "0.33.0", ["-dp", "4", flag, "$(GPUSTACK_MEMBER_INDEX)"]).parallelism
+    """`$(GPUSTACK_MEMBER_INDEX)` is the usual value of a rank: it votes and nothing is refused, but its number is not claimed to be known."""
+    reading = read_argv("vLLM", "0.33.0", ["-dp", "4", flag, "$(GPUSTACK_MEMBER_INDEX)"])
+    parallelism = reading.parallelism
     assert parallelism.load_balance == "External"
-    assert parallelism.source.complete
     assert parallelism.declared == {"dataParallel": 4}
+    assert parallelism.source.kind == "ExtraArgs"
+    assert not parallelism.source.complete
+    assert "--data-parallel-rank" in (parallelism.source.unreadable_reason or "")
+    assert "$(GPUSTACK_MEMBER_INDEX)" in (parallelism.source.unreadable_reason or "")
+    assert reading.refusals == ()
+
+
+def test_a_text_left_to_the_cluster_leaves_the_reading_whole() -> None:
+    """An address decides no fact of the reading."""
+    source = read_argv("vLLM", "0.33.0", ["--data-parallel-address", "$(GPUSTACK_REPLICA_LEADER_ADDRESS)"]).parallelism.source
+    assert source.complete
+    assert source.unreadable_reason is None
