@@ -14,8 +14,9 @@ from app.settings import Settings, variable
 from app.verbs.install import _PLURALS, command
 from certs.publisher import MUTATING_NAME, VALIDATING_NAME
 from controller.kinds import kinds
+from controller.observers.elastic import CONFIG_MAPS
 from deploy.manifests import NEWEST, Options, manifests
-from kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from kube.resources import CRDS, MUTATING_WEBHOOKS, REPLICA_SETS, VALIDATING_WEBHOOKS, Resource
 from webhooks.server import PATHS
 
 EVERYTHING = Options(kueue="absent", act="retire", network_policy=True, companions=True)
@@ -150,7 +151,7 @@ def _needed() -> set[tuple[str, str, str]]:
     watched: list[Resource] = [resource for kind in kinds("required") for resource in kind.resources]
     watched += [CRDS, VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS]
     out = {(resource.group, resource.plural, verb) for resource in watched for verb in ("get", "list", "watch")}
-    out |= {("apps", "replicasets", verb) for verb in ("get", "list", "watch")}
+    out |= {(resource.group, resource.plural, "get") for resource in (REPLICA_SETS, CONFIG_MAPS)}
     out |= {("worker.gpustack.ai", "modeldeployments/status", "patch")}
     out |= {("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")}
     out |= {("", "secrets", verb) for verb in ("get", "list", "watch", "create", "patch")}
