@@ -292,3 +292,27 @@ async def test_an_engine_nobody_knows_is_a_finding_and_no_crash(token: str) -> N
     assert "MD123 spec.roles[0].kind" in await found(strange)
     known = deployment(role().args(token, "--x").ports(8000).cards(8)).cache()
     assert "MD802 spec.engine.name" in await found(known, strange)
+
+
+GLUED = {
+    "an abbreviated tensor size": (vllm("-t2"), {"MD302 spec.roles[0]"}),
+    "a tensor size": (vllm("--x", "-tp2"), {"MD302 spec.roles[0]"}),
+    "an abbreviated expert switch": (vllm("-e2"), {"MD302 spec.roles[0]"}),
+    "a spelling of one letter, which takes it": (vllm("-n2"), set()),
+    "another engine": (sglang("-tp2"), set()),
+    "behind two dashes": (vllm("--", "-t2"), set()),
+    "a version without a table": (vllm("-t2").engine("vLLM", "0.30.0"), set()),
+    "a replaced command": (deployment(taken("run", "-t2")), set()),
+}
+
+
+@pytest.mark.parametrize("name", GLUED)
+async def test_a_value_glued_to_a_short_degree(name: str) -> None:
+    """Refused at the role where the declared version's own parser does not know it (facts 3.6)."""
+    new, wanted = GLUED[name]
+    assert await found(new) == wanted
+
+
+async def test_a_stored_glued_value_is_let_be() -> None:
+    """The ratchet of D5: arguments that an update leaves alone are not judged again."""
+    assert await found(deployment(role(image="engine:2").args("-t2")), deployment(role().args("-t2"))) == set()

@@ -3,6 +3,7 @@
 The load-balance shape here is finer than the status field: it decides what is refused.
 """
 
+import re
 from collections.abc import Iterator
 from math import prod
 from typing import Literal
@@ -73,6 +74,19 @@ _SPEAKERS = frozenset(
 _BALANCING = frozenset({"--d", "--n", "-dp"})
 
 
+# vLLM's short spellings of a degree or of expert parallelism, and their abbreviations, with digits glued on: no engine knows them so.
+_GLUED = re.compile(r"-(?:tp?|[pd]p|dpl|pcp?|dcp|ep?)[0-9]+")
+
+
+def _glued(subject: Subject, view: RoleView) -> str | None:
+    """The first unknown token of a managed role that is a short degree with its value glued on, by the version's own table."""
+    if view.taken_over or not view.judges_line or subject.spec.engine.name != "vLLM" or not any(map(_GLUED.fullmatch, view.tokens)):
+        return None
+    reading = view.reading(subject.spec).reading
+    unknown = (stray.token for stray in reading.strays if stray.kind == "unknown" and _GLUED.fullmatch(stray.token))
+    return next(unknown, None) if reading.own_table else None
+
+
 def _faults(subject: Subject, view: RoleView) -> tuple[Fault, ...]:
     """What makes a role's line unreadable and may refuse it: under a table of the declared version's own (D5)."""
     if not view.judges_line or not subject.known_engine:
@@ -122,6 +136,8 @@ def degrees_readable(subject: Subject) -> Iterator[Problem]:
         fault = next((fault for fault in faults if _of_degrees(subject, fault)), None) if faults else None
         if fault is not None:
             yield Problem(field=view.path, said=fault.message, value=view.role.name)
+        elif (token := _glued(subject, view)) is not None:
+            yield Problem(field=view.path, said=f"{token} is a short spelling with a glued value: write them apart", value=view.role.name)
         elif "--e" in view.heads and view.judges_line and subject.known_engine and not elastic_maximum_fits(view.reading(subject.spec)):
             yield Problem(field=view.path, said="--elastic-ep-max-dp-size is below its minimum 1", value=view.role.name)
 
