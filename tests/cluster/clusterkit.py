@@ -265,14 +265,16 @@ class TestCluster:
             await self.wire("DELETE", path)
 
     async def eventually(self, asked: Callable[[], Awaitable[Any]], what: str, seconds: float = 20) -> Any:
-        """Ask until there is a true answer: for what a server does in its own time."""
-        async with asyncio.timeout(seconds):
-            while True:
-                answer = await asked()
-                if answer:
-                    return answer
-                await asyncio.sleep(0.02 if self.kind == "embedded" else 0.1)
-        raise AssertionError(what)
+        """Ask until there is a true answer: for what a server does in its own time. Raises AssertionError(what) when there is none."""
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    answer = await asked()
+                    if answer:
+                        return answer
+                    await asyncio.sleep(0.02 if self.kind == "embedded" else 0.1)
+        except TimeoutError:
+            raise AssertionError(what) from None
 
 
 @asynccontextmanager

@@ -318,19 +318,19 @@ class Children:
 
     async def heard(self, wanted: Callable[[list[str]], bool], *, since: int = 0, seconds: float = 30) -> list[str]:
         """The first line that is so."""
-        async with asyncio.timeout(seconds), self._heard:
-            while True:
-                for words in self.told[since:]:
-                    if wanted(words):
-                        return words
-                await self._heard.wait()
+        try:
+            async with asyncio.timeout(seconds), self._heard:
+                while True:
+                    for words in self.told[since:]:
+                        if wanted(words):
+                            return words
+                    await self._heard.wait()
+        except TimeoutError:
+            raise AssertionError(f"never heard; the last words: {self.told[-8:]}; stored: {await self._at.operation()}") from None
 
     async def held(self, pid: int) -> None:
         """It holds still."""
-        try:
-            await self.heard(lambda words: words[:2] == ["held", str(pid)])
-        except TimeoutError:
-            raise AssertionError(f"never held: {self.told[-8:]}, {await self._at.operation()}") from None
+        await self.heard(lambda words: words[:2] == ["held", str(pid)])
 
     def kill(self, pid: int) -> None:
         """No last word."""

@@ -1,10 +1,10 @@
 """Controllers as processes of their own, to be killed and frozen: one program that has imported everything forks a child for each order.
 
 Run as a script. It reads an order a line (JSON) from standard input and answers `born <pid>`. A child tells of each of its writes on the
-same standard output: `did <pid> <point> <uid>`, or `refused` with the code behind it. An order may name the point at which the child holds
-still for ever and says `held <pid>`: `after:` a write reached the server and before its answer is heard, or `before:` it is sent. With
-`stopped` it sends itself SIGSTOP instead, and goes on when it is let. Points: `status:<state of the retirement>`, `status:cleared`,
-`status`, `label`, `unlabel`, `clearRetry`, `delete:Pod`, `delete:Workload`.
+same standard output: `did <pid> <point> <uid>`, `refused` with the code behind it, or `cut` where the writer was cancelled meanwhile. An
+order may name the point at which the child holds still for ever and says `held <pid>`: `after:` a write reached the server and before its
+answer is heard, or `before:` it is sent. With `stopped` it sends itself SIGSTOP instead, and goes on when it is let. Points:
+`status:<state of the retirement>`, `status:cleared`, `status`, `label`, `unlabel`, `clearRetry`, `delete:Pod`, `delete:Workload`.
 """
 
 import asyncio
@@ -78,6 +78,9 @@ class Holding:
         await self._hold("before", point)
         try:
             answer: bytes = await write()
+        except asyncio.CancelledError:
+            tell("cut", os.getpid(), point, whose)
+            raise
         except Exception as fault:
             tell("refused", os.getpid(), point, whose, getattr(fault, "code", 0))
             raise

@@ -49,7 +49,7 @@ async def becomes(at: House, *wanted: str) -> dict[str, Any]:
 
     try:
         return await at.until(so, "")
-    except TimeoutError:
+    except AssertionError:
         raise AssertionError(f"{told(found)} never is {wanted}") from None
 
 
