@@ -5,8 +5,9 @@ the caBundle that the service published, and the service reads and writes throug
 """
 
 import asyncio
+import contextlib
 import functools
-import shutil
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -86,7 +87,7 @@ class LocalRun:
         """
         code = await self._run(stop)
         if code == 0 and not self._plan.keep_state:
-            shutil.rmtree(self._plan.state_dir, ignore_errors=True)
+            _clear(self._plan.state_dir)
         elif code == 1:
             print(f"the log is {self._plan.state_dir / 'service.log'}", file=sys.stderr)
         return code
@@ -95,7 +96,12 @@ class LocalRun:
         plan = self._plan
         cluster = EmbeddedCluster(state_dir=plan.state_dir, port=plan.port, kueue=self._settings.kueue == "required")
         async with AsyncExitStack() as stack:
-            await cluster.start()
+            try:
+                await cluster.start()
+            except OSError as fault:
+                log.critical("cannot listen", error=str(fault))
+                print(f"the run ends: --port {plan.port}: {os.strerror(fault.errno or 0)}; 0 takes a free one", file=sys.stderr)
+                return 1
             stack.push_async_callback(cluster.stop)
             client = await stack.enter_async_context(await connect(str(cluster.kubeconfig)))
             await plant(client, self._settings.namespace)
@@ -218,6 +224,15 @@ class LocalRun:
             f"webhooks    https://{host}:{port}   (/readyz?verbose, /metrics, / as a page)",
             f"try         kubectl --kubeconfig {cluster.kubeconfig} get md -A -w",
         )
+
+
+def _clear(folder: Path) -> None:
+    """Remove the files of a run, and the folder where nothing else is in it: another run, or a tool, may live below it."""
+    for file in folder.iterdir():
+        if not file.is_dir():
+            file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def scenario_names() -> list[str]:

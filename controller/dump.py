@@ -67,7 +67,8 @@ def parse(text: str) -> list[dict[str, Any]]:
     except ValueError:
         documents = _json_stream(text)
     except yaml.YAMLError as error:
-        raise DumpError(f"the dump is no YAML: {error}") from error
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or error
+        raise DumpError(f"the dump is no YAML: {problem}" + (f" (line {mark.line + 1})" if mark else "")) from error
     return list(_objects(documents))
 
 

@@ -54,7 +54,7 @@ def _environment(pairs: tuple[str, ...]) -> tuple[EnvVar, ...]:
 def _known_engine(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
     name = engine_name(value)
     if name is None:
-        raise click.BadParameter(f"one of {', '.join(ENGINES)}")
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(ENGINES)}")
     return name
 
 
@@ -82,7 +82,7 @@ def command(  # noqa: PLR0917 - click passes by name
     """Read an engine's command line as the engine itself reads it.
 
     Which spelling resolves to what, what is ignored and why, what nobody can read, and the facts that follow: parallelism, load balance,
-    listener, TLS and readiness gates. Exits with 1 when the line is unreadable.
+    listener, TLS and readiness gates.
 
     \b
     Examples:
@@ -91,6 +91,12 @@ def command(  # noqa: PLR0917 - click passes by name
       mdctl args --env VLLM_DP_SIZE=4 -o yaml -- -tp 2
       mdctl args --compare 0.29.0,0.33.0 -- --disable-expert-parallel
       mdctl args --jsonl < lines.jsonl
+
+    \b
+    Exit codes:
+      0  read (with --jsonl: every line was answered)
+      1  the engine would refuse the line: a part of it is unreadable
+      2  the call itself is wrong
     """
     if jsonl:
         _lines()
@@ -108,7 +114,7 @@ def command(  # noqa: PLR0917 - click passes by name
     if compare is not None:
         before, comma, after = (part.strip() for part in compare.partition(","))
         if not (before and comma and after):
-            raise click.BadParameter("two releases, as in 0.29.0,0.33.0", param_hint="--compare")
+            raise click.BadParameter(f"{compare!r} does not name two releases, as 0.29.0,0.33.0 does", param_hint="--compare")
         argsview.compared(read(before), read(after), output)
         return
     reading = read(version)

@@ -10,7 +10,9 @@ from app.settings import FIELDS, Effective
 
 
 @click.command("config", short_help="Print the effective settings and where each came from.")
-@click.option("-o", "--output", type=click.Choice(["table", "yaml", "json"]), default="table", help="yaml is a file for --config.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "yaml", "json"]), default="table", show_default=True, help="yaml is a file for --config."
+)
 @click.option("--describe", is_flag=True, help="Say what each setting is for.")
 @with_settings()
 def command(effective: Effective, output: str, describe: bool) -> None:
@@ -25,6 +27,11 @@ def command(effective: Effective, output: str, describe: bool) -> None:
       mdctl config --config modelwarden.yaml -o json
       MODELWARDEN_KUEUE=absent mdctl config
       mdctl config --kueue absent -o yaml > modelwarden.yaml
+
+    \b
+    Exit codes:
+      0  printed
+      2  a setting is wrong: its name, its value, or the file
     """
     rows = effective.rows()
     if output == "json":

@@ -14,6 +14,12 @@ Examples:
   mdctl dump md/qwen -n team-a | mdctl status -f -
   mdctl dump -n team-a --context staging > team-a.yaml
 
+\b
+Exit codes:
+  0  printed
+  1  the cluster does not answer, or has no such deployment
+  2  the call itself is wrong
+
 Values of environment variables and of secret options are hidden. What such a value decides is kept as a fact of its own:
 an Observations document carries the moment of the capture and, where something was hidden, which replicas are up to date.
 """

@@ -21,6 +21,12 @@ Examples:
   mdctl explain md/qwen -n team-a
   mdctl explain -f dump.yaml
   mdctl explain -f dump.yaml md/qwen --all -o json
+
+\b
+Exit codes:
+  0  explained
+  1  there is no such deployment, the dump cannot be read, or the cluster does not answer
+  2  the call itself is wrong
 """
 ACTORS = {
     "nobody": "nobody has to act",
@@ -65,7 +71,7 @@ def command(
         raise click.UsageError("name a deployment (md/NAME) or give a dump (-f FILE)")
     chosen = [snapshot for snapshot in found if matches(snapshot, wanted, namespace)]
     if not chosen:
-        raise click.ClickException(f"no ModelDeployment {wanted or ''} was found")
+        raise click.ClickException(f"no ModelDeployment {wanted} was found" if wanted else "no ModelDeployment was found")
     assessments = [assess(snapshot) for snapshot in chosen]
     if output == "json":
         click.echo(as_json(assessments))

@@ -15,7 +15,7 @@ Examples:
 Exit codes of explain:
   0  the fence lets the write through
   1  it refuses
-  2  the call itself is wrong
+  2  the call itself is wrong, or a file cannot be read
 """
 
 
@@ -59,7 +59,7 @@ def explain(files: tuple[str, ...], user: str, scaler: str | None, usernames: tu
     try:
         objects = [read_document(_object(file, "ModelDeployment"), ModelDeployment) for file in files]
         owner = Scaler.of(read_document(_object(scaler, "ModelDeploymentScaler"), ModelDeploymentScaler)) if scaler else None
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise click.UsageError(str(error)) from error
     writers = usernames or default_scaler_usernames()
     new, old = objects[-1], objects[0] if len(objects) == 2 else None
@@ -93,16 +93,10 @@ def explain(files: tuple[str, ...], user: str, scaler: str | None, usernames: tu
 
 def _object(file: str, kind: str) -> dict[str, Any]:
     """The first object of a kind in a file, with the schema's defaults."""
-    from pathlib import Path
-
     from api.crd.check import admit
-    from app.manifests import read_text
+    from app.inputs import InputError, read_source, yaml_documents
 
-    text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-    manifests, faults = read_text(text, file)
-    if faults:
-        raise ValueError(f"{file}:{faults[0].line}: {faults[0].message}")
-    found = next((manifest.document for manifest in manifests if manifest.document.get("kind") == kind), None)
+    found = next((each for each in yaml_documents(read_source(file), file) if each.get("kind") == kind), None)
     if found is None:
-        raise ValueError(f"{file} holds no {kind}")
+        raise InputError(f"{file}: no {kind} in it")
     return admit(found)[0]

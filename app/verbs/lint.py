@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from app.inputs import json_line, read_source
 from app.lintreports import Placed, as_github, as_json, as_sarif, as_text, plain
 from app.manifests import Fault, Manifest, files_of, read_text
 from webhooks.linting import LintFinding, lint
@@ -64,14 +65,14 @@ def _read(paths: tuple[str, ...]) -> tuple[list[Manifest], list[Fault]]:
     manifests: list[Manifest] = []
     faults: list[Fault] = []
     for path in paths:
-        try:
-            texts = [("<stdin>", sys.stdin.read())] if path == "-" else [(str(file), file.read_text("utf-8")) for file in files_of(path)]
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.UsageError(f"{path}: {error}") from error
+        texts = [("<stdin>", read_source(path))] if path == "-" else [(str(file), read_source(str(file))) for file in files_of(path)]
+        before = len(manifests) + len(faults)
         for file, text in texts:
             more, wrong = read_text(text, file)
             manifests += more
             faults += wrong
+        if len(manifests) + len(faults) == before:
+            click.echo(f"Warning: {path}: no Kubernetes object; nothing was checked", err=True)
     return manifests, faults
 
 
@@ -99,9 +100,13 @@ def _lines() -> None:
         if not line.strip():
             continue
         try:
-            objects = json.loads(line)["objects"]
+            objects = json_line(line).get("objects")
+            if not isinstance(objects, list) or not all(isinstance(each, dict) for each in objects):
+                raise ValueError("objects: a list of objects is wanted")
             result: dict[str, object] = {"findings": [plain(finding) for finding in lint(objects)]}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except ValueError as error:
+            result = {"error": str(error)}
+        except (TypeError, KeyError, AttributeError, RecursionError) as error:
             result = {"error": f"{type(error).__name__}: {error}"}
         sys.stdout.buffer.write(json.dumps(result, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()

@@ -31,10 +31,15 @@ def command(engine: str, version: str | None, grep: str | None, releases: bool, 
       mdctl options --engine vllm --version 0.29.0 --grep tensor
       mdctl options --engine sglang --grep ssl -o yaml
       mdctl options --engine sglang --releases
+
+    \b
+    Exit codes:
+      0  listed; a release without a table of its own is read with the nearest older one
+      2  the call itself is wrong
     """
     name = engine_name(engine)
     if name is None:
-        raise click.BadParameter(f"one of {', '.join(ENGINES)}", param_hint="--engine")
+        raise click.BadParameter(f"{engine!r} is not one of {', '.join(ENGINES)}", param_hint="--engine")
     if releases:
         click.echo("\n".join(versions(name)))
         return

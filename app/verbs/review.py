@@ -4,11 +4,11 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 
+from app.inputs import InputError, json_line, read_source, yaml_fault
 from webhooks.offline import answer
 from webhooks.settings import AdmissionSettings, parse_setting
 
@@ -40,11 +40,15 @@ def command(file: str | None, objects: tuple[str, ...], settings: tuple[str, ...
     if file is None:
         raise click.UsageError("give a review with -f, or --jsonl")
     try:
-        review = next(iter(_documents(file)), None)
+        reviews = list(_documents(file))
+        if len(reviews) != 1:
+            raise InputError(f"{file}: one AdmissionReview is wanted, {len(reviews) or 'none'} found")
         found = [obj for source in objects for document in _documents(source) for obj in _expanded(document)]
-        response = asyncio.run(answer(review or {}, found, AdmissionSettings.from_flat(dict(parse_setting(text) for text in settings))))
-    except (OSError, ValueError) as error:
+        response = asyncio.run(answer(reviews[0], found, AdmissionSettings.from_flat(dict(parse_setting(text) for text in settings))))
+    except ValueError as error:
         raise click.UsageError(str(error)) from error
+    except RecursionError as error:
+        raise InputError(f"{file}: nested too deeply, or an alias that contains itself") from error
     click.echo(json.dumps(response, indent=2, ensure_ascii=False))
     code = (response.get("status") or {}).get("code")
     sys.exit(0 if response.get("allowed") else 2 if code in {400, 500} else 1)
@@ -57,12 +61,16 @@ def _lines() -> None:
             if not line.strip():
                 continue
             try:
-                document = json.loads(line)
+                document = json_line(line)
+                if not isinstance(document.get("review"), dict):
+                    raise ValueError("review: an AdmissionReview object is wanted")  # noqa: TRY004 - one kind of fault
                 response = runner.run(
                     answer(document["review"], document.get("objects") or [], AdmissionSettings.from_flat(document.get("settings") or {}))
                 )
                 text = json.dumps(response, ensure_ascii=False, separators=(",", ":"))
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            except ValueError as error:
+                text = json.dumps({"error": str(error)}, separators=(",", ":"))
+            except (TypeError, KeyError, AttributeError, RecursionError) as error:
                 text = json.dumps({"error": f"{type(error).__name__}: {error}"}, separators=(",", ":"))
             sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
             sys.stdout.buffer.flush()
@@ -71,11 +79,11 @@ def _lines() -> None:
 def _documents(source: str) -> Iterator[dict[str, Any]]:
     import yaml
 
-    text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+    text = read_source(source)
     try:
         documents = list(yaml.load_all(text, Loader=_loader()))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{source}: {error}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InputError(f"{source}: {yaml_fault(error)}") from error
     for document in documents:
         if isinstance(document, dict):
             yield document

@@ -1,7 +1,9 @@
 """`mdctl run`, which is `make run`: everything on this machine."""
 
+import fcntl
 import sys
 from pathlib import Path
+from typing import IO
 
 import click
 
@@ -38,7 +40,7 @@ def command(*, effective: Effective, name: str, once: bool, speed: float, port: 
     """Run everything on this machine: an embedded cluster, our manifests in it, the service against it, and a scenario.
 
     On a terminal the table of `kubectl get md -A` updates in place; elsewhere one line is printed per change. The kubeconfig's path is
-    shown, so that a real kubectl works beside it. Ctrl-C ends it with 0; --once ends with 0 when the statuses came to rest, else with 1.
+    shown, so that a real kubectl works beside it. A second run beside this one takes a folder of its own.
 
     \b
     Examples:
@@ -46,6 +48,13 @@ def command(*, effective: Effective, name: str, once: bool, speed: float, port: 
       mdctl run --once --speed 20 > statuses.yaml
       mdctl run --scenario none --port 7443 --keep-state ./cluster
       mdctl run --scenario ./my-scenario.yaml --speed 5
+
+    \b
+    Exit codes:
+      0    ended by Ctrl-C; with --once: the statuses came to rest
+      1    a port is taken, the scenario or a part of the service failed, or (--once) the statuses did not come to rest
+      2    the call itself is wrong, or the scenario cannot be read
+      130  --once was interrupted
     """
     from app import logging, loop
     from app.local_run import LocalRun, Plan, find_scenario, scenario_names
@@ -58,8 +67,7 @@ def command(*, effective: Effective, name: str, once: bool, speed: float, port: 
         scenario = find_scenario(name)
     except (LookupError, ValueError) as error:
         raise click.UsageError(str(error)) from error
-    state_dir = (keep_state or STATE_DIR).resolve()
-    state_dir.mkdir(parents=True, exist_ok=True)
+    state_dir, lock = _claimed(keep_state)
     settings = effective.settings.model_copy(
         update={
             "serve_host": "127.0.0.1",
@@ -75,7 +83,22 @@ def command(*, effective: Effective, name: str, once: bool, speed: float, port: 
         }
     )
     plan = Plan(scenario, state_dir, keep_state=keep_state is not None, once=once, speed=speed, port=port)
-    with (state_dir / "service.log").open("w", encoding="utf-8") as file:
+    with lock, (state_dir / "service.log").open("w", encoding="utf-8") as file:
         logging.configure(settings.log_level, "json", stream=file)
         code = loop.run(lambda stop: LocalRun(plan, settings).run(stop))
     sys.exit(code)
+
+
+def _claimed(asked: Path | None) -> tuple[Path, IO[str]]:
+    """The folder of this run, held by a lock until the file is closed: what one run wrote, no other may overwrite or clear away."""
+    chosen = [asked] if asked else [STATE_DIR, *(Path(f"{STATE_DIR}/{number}") for number in range(2, 100))]
+    for folder in chosen:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("w", encoding="utf-8")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+        else:
+            return folder.resolve(), lock
+    raise click.UsageError(f"another run uses {chosen[0]}: end it, or name another folder with --keep-state")

@@ -14,13 +14,17 @@ from app.settings import Effective, Settings
 def command(effective: Effective) -> None:
     """Serve the webhooks and the controller against a cluster: the one of --kubeconfig, or the one we run in.
 
-    Ends with 0 after SIGTERM or SIGINT (not ready, Lease given back, drained), with 1 and the reason when a part of it dies.
-
     \b
     Examples:
       mdctl serve
       mdctl serve --kubeconfig ~/.kube/config --context staging --certs-source memory
       mdctl serve --config /etc/modelwarden/settings.yaml --serve-health-port 8080
+
+    \b
+    Exit codes:
+      0  stopped by SIGTERM or SIGINT: not ready, Lease given back, drained
+      1  no cluster, a port that is taken, or a part of it died; the log says which
+      2  a setting is wrong
     """
     from app import logging, loop
 

@@ -20,6 +20,13 @@ Examples:
   mdctl dump md/qwen > dump.yaml && mdctl status -f dump.yaml
   mdctl status -f dump.yaml --now 2026-01-01T00:10:00Z -o json
   kubectl get md,pods,workloads.kueue.x-k8s.io,deploy -n team-a -o yaml | mdctl status -f - -o table
+  mdctl status --jsonl < dumps.jsonl
+
+\b
+Exit codes:
+  0  computed (with --jsonl: every line was answered)
+  1  the dump cannot be read, or holds no ModelDeployment
+  2  the call itself is wrong
 """
 
 
@@ -87,7 +94,7 @@ def command(filename: TextIO | None, now: str | None, output: str, kueue: str, j
         raise click.UsageError("a dump is needed: -f FILE, or --jsonl")
     judged = [(snapshot, judge(snapshot)) for snapshot in load(filename, now, settings, fallback)]
     if not judged:
-        raise click.ClickException("the dump holds no ModelDeployment")
+        raise click.ClickException(f"{getattr(filename, 'name', '-')}: the dump holds no ModelDeployment; `mdctl dump` makes one that does")
     click.echo({"yaml": as_yaml, "json": as_json, "table": as_table}[output](judged), nl=False)
 
 
@@ -96,7 +103,11 @@ def load(file: TextIO, now: str | None, settings: StatusSettings, fallback: date
     name, faults = getattr(file, "name", Path("-")), list[str]()
     try:
         found = snapshots(parse(file.read()), now, settings, fallback=fallback, faults=faults)
-    except (DumpError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{name}: byte {error.start} is no UTF-8; give YAML or JSON as UTF-8 text") from error
+    except RecursionError as error:
+        raise click.ClickException(f"{name}: nested too deeply, or an alias that contains itself") from error
+    except DumpError as error:
         raise click.ClickException(f"{name}: {error}") from error
     for fault in faults:
         click.echo(f"Warning: {name}: {fault}", err=True)

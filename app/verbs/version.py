@@ -9,7 +9,7 @@ from app.build import build
 
 
 @click.command("version", short_help="Print the version.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the answer.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the answer.")
 def command(output: str) -> None:
     """Print the version of Modelwarden and of the Python it runs on.
 
@@ -17,6 +17,11 @@ def command(output: str) -> None:
     Examples:
       mdctl version
       mdctl version -o json
+
+    \b
+    Exit codes:
+      0  printed
+      2  the call itself is wrong
     """
     info = build()
     if output == "json":
