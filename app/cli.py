@@ -45,7 +45,18 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 140})
 def main() -> None:
-    """Modelwarden: admission and status for ModelDeployments."""
+    """Modelwarden: admission and status for ModelDeployments.
+
+    \b
+    Examples:
+      mdctl args --engine vllm -- --tensor-parallel 2 -dp=4
+      mdctl lint deploy/
+      mdctl explain md/qwen -n team-a
+      mdctl run --once
+
+    \b
+    Exit codes of every verb: 0 done, 1 refused or failed, 2 the call or its input is wrong; a verb's own --help has the details.
+    """
 
 
 if __name__ == "__main__":

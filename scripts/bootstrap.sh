@@ -24,7 +24,10 @@ if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/nu
     fi
   fi
 fi
-"$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e . --group dev ||
-  { "$venv/bin/python" -m pip install -q --disable-pip-version-check -U pip &&
-    "$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e . --group dev; }
+echo "making $venv; this takes a minute, once" >&2
+# Dependency groups need pip 25.1 or newer; the one that venv brings may be older.
+if ! "$venv/bin/python" -m pip install --help | grep -q -e '--group'; then
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check -U pip
+fi
+"$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e . --group dev
 touch "$venv/.installed"

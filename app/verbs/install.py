@@ -72,6 +72,12 @@ def command(
       mdctl install --kueue absent --companions --context kind-test
       mdctl install --dry-run --server-version 1.20 | kubectl apply -f -
       mdctl install --withdraw
+
+    \b
+    Exit codes:
+      0  printed, or every object was applied (with --withdraw: taken away)
+      1  no cluster, or an object was not taken by it
+      2  the call itself is wrong
     """
     if withdraw:
         if dry_run:

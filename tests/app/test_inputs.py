@@ -1,0 +1,82 @@
+"""Nonsense that a person hands a verb comes back as one sentence that names the place, with the documented exit code."""
+
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import VERBS, main
+from app.inputs import json_line
+
+FILES = {
+    "binary.yaml": b"\xb6\x00\x01",
+    "tabs.yaml": b"kind: A\n\tspec: 1\n",
+    "twice.yaml": b"kind: A\nkind: B\n",
+    "cut.json": b'{"a": 1,\n',
+    "loop.yaml": b"kind: AdmissionReview\na: &a [*a]\n",
+    "tag.yaml": b"kind: !!python/object:os.system {}\n",
+    "empty.yaml": b"",
+}
+SAID = {
+    "a file that is not there": ("crds --check -f none.yaml", 2, "none.yaml: No such file or directory"),
+    "a folder as a review": ("review -f .", 2, ".: Is a directory"),
+    "bytes that are no text, as objects": ("crds --check -f binary.yaml", 2, "binary.yaml: byte 0 is no UTF-8"),
+    "bytes that are no text, as manifests": ("lint binary.yaml", 2, "binary.yaml: byte 0 is no UTF-8"),
+    "bytes that are no text, as a dump": ("status -f binary.yaml", 1, "binary.yaml: byte 0 is no UTF-8"),
+    "a tab in the indentation of objects": ("crds --check -f tabs.yaml", 2, "tabs.yaml:2: found character"),
+    "a tab in the indentation of a review": ("review -f tabs.yaml", 2, "tabs.yaml: line 2: found character"),
+    "a tab in the indentation of a dump": ("status -f tabs.yaml", 1, "(line 2)"),
+    "a key that occurs twice": ("crds --check -f twice.yaml", 2, 'twice.yaml:2: found duplicate key "kind"'),
+    "JSON that ends too early": ("crds --check -f cut.json", 2, "cut.json:2: "),
+    "an alias that contains itself": ("review -f loop.yaml", 2, "loop.yaml: nested too deeply"),
+    "a tag that would run code": ("review -f tag.yaml", 2, "tag.yaml: line 1: could not determine a constructor"),
+    "no review in the file": ("review -f empty.yaml", 2, "empty.yaml: one AdmissionReview is wanted, none found"),
+    "no manifest in the file": ("lint empty.yaml", 0, "Warning: empty.yaml: no Kubernetes object"),
+    "no object of ours in the file": ("crds --check -f empty.yaml", 0, "Warning: empty.yaml: no object of"),
+    "an option that goes with another": ("crds --jsonl", 2, "--jsonl and -f go with --check"),
+    "an engine that nobody knows": ("args --engine llama", 2, "'llama' is not one of vLLM, SGLang"),
+}
+
+
+@pytest.mark.parametrize(("call", "code", "said"), SAID.values(), ids=SAID)
+def test_nonsense_is_answered_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int, said: str) -> None:
+    """The exit code is the documented one, and the last line says which place and why."""
+    for name, raw in FILES.items():
+        (tmp_path / name).write_bytes(raw)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, call.split(), catch_exceptions=False)
+    assert (result.exit_code, said in result.output.splitlines()[-1]) == (code, True), result.output
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_help_has_examples_and_exit_codes(verb: str) -> None:
+    """A verb is used from its help alone."""
+    said = CliRunner().invoke(main, [verb, "--help"]).output
+    assert "Examples:" in said
+    assert "Exit codes" in said
+
+
+@pytest.mark.parametrize("raw", [b"[]", b"null", b"{", b"\xff{}", b'{"a": NaN}', b"[" * 100_000])
+def test_a_line_that_is_no_object(raw: bytes) -> None:
+    """The fault is said in words, not as the name of an exception."""
+    with pytest.raises(ValueError, match="the line"):
+        json_line(raw)
+
+
+def test_a_run_keeps_off_a_folder_in_use(tmp_path: Path) -> None:
+    """What the other run wrote is neither overwritten nor cleared away."""
+    folder = tmp_path / ".run"
+    folder.mkdir()
+    (folder / "kubeconfig").write_text("of the other run")
+    call = [sys.executable, "-m", "app.cli", "run", "--once", "--scenario", "none"]
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        named = subprocess.run([*call, "--keep-state", ".run"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        beside = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (named.returncode, "another run uses .run" in named.stderr) == (2, True)
+    assert (beside.returncode, ".run/2/kubeconfig" in beside.stderr) == (0, True), beside.stderr
+    assert sorted(file.name for file in folder.iterdir()) == ["kubeconfig", "lock"]
+    assert (folder / "kubeconfig").read_text() == "of the other run"
