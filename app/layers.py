@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from app.inputs import yaml_fault
+
 PREFIX = "MODELWARDEN_"
 CONFIG_VARIABLE = "MODELWARDEN_CONFIG"
 ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -76,7 +78,7 @@ def from_file(path: Path, known: Iterable[str]) -> Layer:
     except OSError as error:
         raise SettingsError(f"settings file {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"settings file {path} is no YAML: {error}") from error
+        raise SettingsError(f"settings file {path} is no YAML: {yaml_fault(error)}") from error
     if content is not None and not isinstance(content, dict):
         raise SettingsError(f"settings file {path} has to hold a mapping")
     names = frozenset(known)

@@ -62,7 +62,10 @@ class KubeconfigSource:
         except ConfigError:
             raise
         except Exception as fault:  # the loader raises what its parts raise
-            raise ConfigError(f"kubeconfig {self.paths}: {fault}") from fault
+            # An empty or foreign file makes the loader stumble over what is not there: its words would name Python's types.
+            stumbled = isinstance(fault, AttributeError | TypeError)
+            why = "it is no mapping with clusters, users and contexts" if stumbled else " ".join(str(fault).split())
+            raise ConfigError(f"kubeconfig {self.paths}: {why}") from fault
         user = getattr(loader._user, "value", loader._user) or {}
         if "exec" in user and not configuration.api_key and not configuration.cert_file:
             raise ConfigError(f"kubeconfig {self.paths}: the exec plugin {user['exec'].get('command')!r} gave no credential")

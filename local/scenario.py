@@ -74,7 +74,7 @@ def load(source: str | Path) -> Scenario:
     try:
         document = read_document(text)
     except (DocumentError, yaml.YAMLError) as fault:
-        raise ScenarioError(f"{source}: {fault}") from fault
+        raise ScenarioError(f"{source}: {' '.join(str(fault).split())}") from fault
     if not isinstance(document, dict) or not isinstance(document.get("steps"), list):
         raise ScenarioError(f"{source}: a scenario has a list of steps")
     steps = tuple(_step(entry, f"{source}: step {index + 1}") for index, entry in enumerate(document["steps"]))

@@ -37,6 +37,10 @@ SAID = {
     "no manifest in the file": ("lint empty.yaml", 0, "Warning: empty.yaml: no Kubernetes object"),
     "no object of ours in the file": ("crds --check -f empty.yaml", 0, "Warning: empty.yaml: no object of"),
     "an option that goes with another": ("crds --jsonl", 2, "--jsonl and -f go with --check"),
+    "settings that are no YAML": ("config --config tabs.yaml", 2, "settings file tabs.yaml is no YAML: line 2: found character"),
+    "a kubeconfig without anything": ("dump --kubeconfig empty.yaml", 1, "kubeconfig empty.yaml: it is no mapping with clusters"),
+    "a kubeconfig that is no YAML": ("dump --kubeconfig tabs.yaml", 1, "kubeconfig tabs.yaml: while scanning"),
+    "a scenario that is no YAML": ("run --scenario tabs.yaml", 2, "tabs.yaml: while scanning"),
     "an engine that nobody knows": ("args --engine llama", 2, "'llama' is not one of vLLM, SGLang"),
 }
 
