@@ -7,7 +7,7 @@ import click
 VERBS: dict[str, tuple[str, str]] = {
     "args": ("app.verbs.args:command", "Read an engine's command line as the engine reads it."),
     "config": ("app.verbs.config:command", "Print the effective settings and where each came from."),
-    "crds": ("app.verbs.crds:command", "Print or write the CustomResourceDefinitions."),
+    "crds": ("app.verbs.crds:command", "Print or write the CustomResourceDefinitions, or judge objects by them."),
     "dump": ("app.verbs.dump:command", "Capture a ModelDeployment and all it depends on from a cluster."),
     "explain": ("app.verbs.explain:command", "Say why each part of a status is as it is."),
     "fence": ("app.verbs.fence:command", "Explain the single-writer fence, and print GitOps ignore rules."),

@@ -25,8 +25,8 @@ Examples:
 \b
 Exit codes:
   0  explained
-  1  there is no such deployment, the dump cannot be read, or the cluster does not answer
-  2  the call itself is wrong
+  1  there is no such deployment, or the cluster does not answer
+  2  the call itself is wrong, or the dump cannot be read
 """
 ACTORS = {
     "nobody": "nobody has to act",

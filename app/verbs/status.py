@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from api.status import Status, encode_status, status_document
+from app.inputs import InputError
 from controller.dump import DumpError, parse, snapshots
 from controller.snapshot import Snapshot, StatusSettings
 from controller.status.judge import judge
@@ -25,8 +26,8 @@ Examples:
 \b
 Exit codes:
   0  computed (with --jsonl: every line was answered)
-  1  the dump cannot be read, or holds no ModelDeployment
-  2  the call itself is wrong
+  1  the dump holds no ModelDeployment
+  2  the call itself is wrong, or the dump cannot be read
 """
 
 
@@ -99,16 +100,16 @@ def command(filename: TextIO | None, now: str | None, output: str, kueue: str, j
 
 
 def load(file: TextIO, now: str | None, settings: StatusSettings, fallback: datetime) -> list[Snapshot]:
-    """The snapshots of a dump file. Raises click.ClickException where it cannot be read."""
+    """The snapshots of a dump file. Raises InputError where it cannot be read."""
     name, faults = getattr(file, "name", Path("-")), list[str]()
     try:
         found = snapshots(parse(file.read()), now, settings, fallback=fallback, faults=faults)
     except UnicodeDecodeError as error:
-        raise click.ClickException(f"{name}: byte {error.start} is no UTF-8; give YAML or JSON as UTF-8 text") from error
+        raise InputError(f"{name}: byte {error.start} is no UTF-8; give YAML or JSON as UTF-8 text") from error
     except RecursionError as error:
-        raise click.ClickException(f"{name}: nested too deeply, or an alias that contains itself") from error
+        raise InputError(f"{name}: nested too deeply, or an alias that contains itself") from error
     except DumpError as error:
-        raise click.ClickException(f"{name}: {error}") from error
+        raise InputError(f"{name}: {error}") from error
     for fault in faults:
         click.echo(f"Warning: {name}: {fault}", err=True)
     return found
