@@ -79,6 +79,8 @@ def command(
       1  no cluster, or an object was not taken by it
       2  the call itself is wrong
     """
+    if re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace) is None:
+        raise click.BadParameter(f"{namespace!r} is no name of a namespace: a-z, 0-9 and -, at most 63", param_hint="--namespace")
     if withdraw:
         if dry_run:
             raise click.UsageError("--withdraw goes without --dry-run")

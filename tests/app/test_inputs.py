@@ -41,6 +41,7 @@ SAID = {
     "a kubeconfig without anything": ("dump --kubeconfig empty.yaml", 1, "kubeconfig empty.yaml: it is no mapping with clusters"),
     "a kubeconfig that is no YAML": ("dump --kubeconfig tabs.yaml", 1, "kubeconfig tabs.yaml: while scanning"),
     "a scenario that is no YAML": ("run --scenario tabs.yaml", 2, "tabs.yaml: while scanning"),
+    "a namespace that cannot be": ("install --dry-run --namespace Bad_Name", 2, "'Bad_Name' is no name of a namespace"),
     "an engine that nobody knows": ("args --engine llama", 2, "'llama' is not one of vLLM, SGLang"),
 }
 
