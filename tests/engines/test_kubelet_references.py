@@ -60,7 +60,7 @@ def test_an_unresolved_degree_is_unreadable_and_never_refused() -> None:
 
 @pytest.mark.parametrize("flag", ["--data-parallel-rank", "-dpn"])
 def test_an_unresolved_rank_counts_as_assigned(flag: str) -> None:
-    """`$(GPUSTACK_MEMBER_INDEX)` is the usual value of a rank: it votes and nothing is refused, but its number is not claimed to be known."""
+    """`$(GPUSTACK_MEMBER_INDEX)` is the usual rank: it votes, nothing is refused, but its number is not claimed to be known."""
     reading = read_argv("vLLM", "0.33.0", ["-dp", "4", flag, "$(GPUSTACK_MEMBER_INDEX)"])
     parallelism = reading.parallelism
     assert parallelism.load_balance == "External"

@@ -349,7 +349,11 @@ async def test_restating_binding_text_is_no_edit() -> None:
     assert (await review(BOUND.annotated(BINDING, binding(3)), BOUND)).allowed
 
 
-@pytest.mark.parametrize("new", [BOUND.bound(9), BOUND.decided(2, sequence=9), BOUND.annotated(DECISION, None), LEFT_OVER], ids=str)
+@pytest.mark.parametrize(
+    "new",
+    [BOUND.bound(9), BOUND.decided(2, sequence=9), BOUND.annotated(DECISION, None), LEFT_OVER],
+    ids=["another binding", "another decision", "the decision is gone", "the decision is left over"],
+)
 async def test_every_refusal_of_an_annotation_names_both_values_and_the_ignore_rules(new: Deployment) -> None:
     """An agent that prunes or resets the annotations is told what stands, what it tried, and how to leave them alone (D4)."""
     message = (await review(new, BOUND, objects=[scaler()])).message
