@@ -44,7 +44,8 @@ def configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
+        # A module's logger would keep the set-up of its first line; lines are rare enough to look it up each time.
+        cache_logger_on_first_use=False,
     )
     last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if console:
