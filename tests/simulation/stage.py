@@ -5,6 +5,7 @@ import logging
 import random
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,8 +30,6 @@ from tests.simulation.process import Process
 from tests.simulation.scenario import Scenario, Step
 from tests.simulation.store import Change, Object, meta
 from tests.simulation.world import World
-
-structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 LEASE_NAMESPACE: Final = "modelwarden-system"
 LEASE_NAME: Final = "modelwarden"
@@ -274,6 +273,17 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+@contextmanager
+def _silence() -> Iterator[None]:
+    """No lines of the controller while a scenario plays: thousands of runs would drown what is found, and other tests read their logs."""
+    kept = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**kept)
+
+
 def run(
     scenario: Scenario,
     steps: tuple[Step, ...] | None = None,
@@ -295,7 +305,8 @@ def run(
         return await stage.play(scenario.steps if steps is None else steps)
 
     try:
-        return timing.run(main)
+        with _silence():
+            return timing.run(main)
     except (timing.HotLoopError, timing.DeadlockError) as error:
         broken = BrokenError("time goes on", str(error))
         return Outcome(broken, log=stages[0]._log if stages else [])
