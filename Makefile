@@ -17,7 +17,7 @@ run: $(VENV)/.installed ## embedded cluster, HTTPS webhooks, controller, and a s
 	@$(BIN)/mdctl run $(ARGS)
 
 test: $(VENV)/.installed ## every test that needs no real API server and no engine
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile -m "not real and not engines and not slow" --cov --cov-report=term:skip-covered $(ARGS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not real and not engines and not slow" --cov --cov-report=term:skip-covered $(ARGS)
 
 test-cluster: $(VENV)/.installed ## the cluster scenarios on a real kube-apiserver (KUBECONFIG+MODELWARDEN_TEST_CLUSTER=1, or KUBEBUILDER_ASSETS)
 	$(BIN)/python -m pytest tests/cluster --cluster=real -m "not slow" $(ARGS)
