@@ -44,7 +44,6 @@ POD_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 PROMETHEUS_PORT: Final = "prometheus.io/port"
 PROMETHEUS_SCHEME: Final = "prometheus.io/scheme"
-ELASTIC_WITHDRAWN: Final = f"{_MD}/elastic-withdrawn"
 
 # Annotations of a ModelDeployment.
 SCALER_BINDING: Final = f"{_MD}/scaler-binding"

@@ -6,10 +6,12 @@ nobody reads costs nothing. The structs are lenient where the API is (an absent 
 Source: status facts 1.2 and 2, admission facts 3.1, decisions D1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+
+from api import keys
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -125,6 +127,11 @@ class RolePort(Struct, frozen=True):
     protocol: str = "TCP"
 
 
+def serving_port(ports: Sequence[RolePort]) -> int:
+    """The port that a role with those declared ports serves on: the first of them, 8000 where it declares none."""
+    return ports[0].port if ports else keys.DEFAULT_SERVING_PORT
+
+
 class EnvVar(Struct, frozen=True):
     """`env[]`: a role's values are literal; a Pod's may come from elsewhere, then `value` is None."""
 
@@ -197,7 +204,7 @@ class Role(Struct, frozen=True):
     @property
     def serving_port(self) -> int:
         """The port that the role's Service targets."""
-        return self.ports[0].port if self.ports else 8000
+        return serving_port(self.ports)
 
     @property
     def serving_protocol(self) -> str:
@@ -311,7 +318,7 @@ class Pod(Struct, frozen=True):
     @property
     def main(self) -> Container | None:
         """The engine's container."""
-        return next((c for c in self.spec.containers if c.name == "main"), None)
+        return next((c for c in self.spec.containers if c.name == keys.MAIN_CONTAINER), None)
 
 
 class PodSetAssignment(Struct, frozen=True):
@@ -457,8 +464,3 @@ class ModelArtifact(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
-
-
-def labels_match(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Whether every wanted label is there with its value."""
-    return all(labels.get(key) == value for key, value in wanted.items())

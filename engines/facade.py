@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from api.objects import EngineSpec, EnvVar, Role, RolePort
+from api.objects import EngineSpec, EnvVar, Role, RolePort, serving_port
 from engines import sglang, vllm
 from engines.findings import Finding
-from engines.gates import Gates, judge, serving_port
+from engines.gates import Gates, judge
 from engines.judgement import judge_line
 from engines.kubelet import LIMIT, Expanded, environment, expand
 from engines.listener import Listener, Tls, listener, tls

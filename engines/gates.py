@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from api.objects import RolePort
+from api.objects import RolePort, serving_port
 from engines.listener import Listener, Tls
 
 PATH: Final = "/health"
@@ -19,7 +19,6 @@ STARTUP_FAILURES: Final = 180
 READINESS_FAILURES: Final = 3
 LIVENESS_FAILURES: Final = 6
 
-DEFAULT_PORT: Final = 8000
 
 Withheld = Literal["command", "host", "port", "clientCertificate", "protocol"]
 
@@ -40,11 +39,6 @@ class Gates(msgspec.Struct, frozen=True, rename="camel"):
     port: int
     fills: tuple[str, ...] = ()
     withheld_by: tuple[Withheld, ...] = ()
-
-
-def serving_port(ports: Sequence[RolePort]) -> int:
-    """The port that the role's Service targets."""
-    return ports[0].port if ports else DEFAULT_PORT
 
 
 def judge(listener: Listener, tls: Tls, ports: Sequence[RolePort], replaced: bool) -> Gates:
