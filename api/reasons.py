@@ -26,11 +26,10 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class ConditionType(msgspec.Struct, frozen=True):
-    """A condition: the question it answers, where the contract states it, and the objects and fields it reads."""
+    """A condition: the question it answers, and the objects and fields it reads."""
 
     type: str
     question: str
-    source: str
     reads: tuple[str, ...]
     reasons: tuple[Reason, ...]
 
@@ -39,8 +38,8 @@ _WAIT: Final = "Nothing; it clears by itself."
 _NONE: Final = "Nothing to do."
 
 
-def _condition(kind: str, question: str, source: str, reads: tuple[str, ...], *rows: tuple[str, str, str, str, str]) -> ConditionType:
-    return ConditionType(kind, question, source, reads, tuple(Reason(kind, *row) for row in rows))
+def _condition(kind: str, question: str, reads: tuple[str, ...], *rows: tuple[str, str, str, str, str]) -> ConditionType:
+    return ConditionType(kind, question, reads, tuple(Reason(kind, *row) for row in rows))
 
 
 DOMAIN_REGISTERED: Final = "DomainRegistered"
@@ -58,7 +57,6 @@ CONDITIONS: Final[tuple[ConditionType, ...]] = (
     _condition(
         DOMAIN_REGISTERED,
         "Did the referenced Binding resolve, and was its domain read?",
-        "Conditions: DomainRegistered",
         ("KVCachePoolBinding metadata.deletionTimestamp, status.phase, status.conditions[QuotaGranted], spec.poolRef, spec.domain",),
         ("True", "NotApplicable", "The deployment declares no KV cache.", _NONE, "nobody"),
         (
@@ -87,7 +85,6 @@ CONDITIONS: Final[tuple[ConditionType, ...]] = (
     _condition(
         QUOTA_RESERVED,
         "Does every one of the deployment's Workloads hold Kueue quota?",
-        "Conditions: QuotaReserved",
         (
             "Pod metadata.ownerReferences, labels component and pod-ordinal, annotation pod-group-total-count",
             "Workload metadata.ownerReferences, spec.active, status.admissionChecks",
@@ -137,7 +134,6 @@ CONDITIONS: Final[tuple[ConditionType, ...]] = (
     _condition(
         CACHE_ATTACHED,
         "Is the cache observed to be in effect?",
-        "Conditions: CacheAttached",
         (
             "Pod status.conditions[Ready], annotation prometheus.io/port",
             "engine store operations (observation), KVCachePoolBinding status.blocks, status.usage",
@@ -170,7 +166,6 @@ CONDITIONS: Final[tuple[ConditionType, ...]] = (
     _condition(
         REPLICAS_UP_TO_DATE,
         "Do the running replicas match the desired explicit spec hash and the minimum render-version?",
-        "Conditions: ReplicasUpToDate",
         (
             "ModelDeployment spec, annotation render-version",
             "Pod annotations explicit-spec-hash and render-version, metadata.deletionTimestamp",
@@ -210,7 +205,6 @@ CONDITIONS: Final[tuple[ConditionType, ...]] = (
     _condition(
         ROLE_KINDS_READY,
         "Does every declared role kind have at least one ready replica?",
-        "Conditions: RoleKindsReady",
         ("status.roles[].ready of the same pass",),
         ("True", "AllKindsReady", "Every declared kind has a ready replica; completeness is what phase answers.", _NONE, "nobody"),
         ("False", "KindsNotReady", "A declared kind has no ready replica.", "Read the Pods of the kinds that the message names.", "user"),
@@ -219,7 +213,6 @@ CONDITIONS: Final[tuple[ConditionType, ...]] = (
     _condition(
         KV_EVENTS_PUBLISHING,
         "Does every role that produces cache blocks carry publisher configuration?",
-        "Conditions: KVEventsPublishing",
         ("ModelDeployment spec.router, spec.roles[].command and kind", "Pod spec.containers[main].args and ports"),
         ("True", "NotApplicable", "Only Server roles and no router: nobody would listen.", _NONE, "nobody"),
         ("True", "Publishing", "Every producing role is configured to publish; live traffic is not judged.", _NONE, "nobody"),
@@ -236,7 +229,6 @@ CONDITIONS: Final[tuple[ConditionType, ...]] = (
     _condition(
         ROUTER_READY,
         "Did the managed router render, and has it a ready replica?",
-        "Conditions: RouterReady",
         ("ModelDeployment spec.router, spec.roles[].ports", "Deployment <name>-router metadata.ownerReferences, status.readyReplicas"),
         ("True", "NotApplicable", "The deployment declares no router.", _NONE, "nobody"),
         ("True", "Ready", "At least one router replica is ready.", _NONE, "nobody"),
@@ -247,7 +239,6 @@ CONDITIONS: Final[tuple[ConditionType, ...]] = (
     _condition(
         ENDPOINT_ELIGIBILITY,
         "Have the deployment's endpoints been qualified?",
-        "Conditions: EndpointEligibility",
         ("Pod status.conditions[Ready], labels and annotations of the group", "forward observations", "status.retirement", "rollout"),
         ("True", "Qualified", "Every observed replica meets all five criteria.", _NONE, "nobody"),
         ("Unknown", "NotObserved", "No member has reported a readiness yet.", _WAIT, "wait"),
@@ -264,7 +255,6 @@ CONDITIONS: Final[tuple[ConditionType, ...]] = (
     _condition(
         WEIGHTS_READY,
         "Are the model's weights where the Pods need them?",
-        "Conditions (described with the artifact)",
         (
             "ModelArtifact status.conditions[Resolved], status.resolved, spec.source",
             "Pod status.conditions[PodReadyToStartContainers], status.containerStatuses[main].ready",
@@ -287,7 +277,6 @@ CONDITIONS: Final[tuple[ConditionType, ...]] = (
     _condition(
         ELASTIC_RESIZE,
         "Does an elastic scale stand blocked or terminally refused?",
-        "Conditions: ElasticResize",
         ("ModelDeployment spec.roles[].elasticEp.width", "elastic observation: record, refusal, desired and observed width"),
         ("True", "NoRefusal", "Nothing is refused; an operation may be in flight or inside its retry bound.", _NONE, "nobody"),
         ("False", "ScaleRefused", "The engine refused the scale until the bound was spent.", "Read the engine's last refusal.", "user"),

@@ -6,6 +6,7 @@ from pathlib import Path
 from api.reasons import markdown as conditions
 from app.metricspage import page as metrics
 from app.verbs.argspage import page as arguments
+from controller.status.vocabulary import markdown as fields
 from webhooks.ruletable import page as rules
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -13,6 +14,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/conditions.md": conditions,
     "docs/metrics.md": metrics,
     "docs/rules.md": rules,
+    "docs/status.md": fields,
 }
 
 

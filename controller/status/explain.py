@@ -1,13 +1,12 @@
 """Why each part of a status is as it is: verdict, rule, what was read, what would change it, who acts.
 
-A pure function of an assessment; the rows of `api.reasons` carry the meaning and the way out of every condition, and the tables here those
-of the other fields.
+A pure function of an assessment; the rows of `api.reasons` carry the meaning and the way out of every condition, and those of
+`controller.status.vocabulary` what the other fields can say. The rule of a part is the section of the page that lists its verdicts.
 
-Source: issue D part 5, architecture page "The vocabulary of reasons is data".
+Source: architecture page "The vocabulary of reasons is data".
 """
 
 from collections.abc import Iterator
-from typing import Final
 
 import msgspec
 
@@ -16,6 +15,7 @@ from api.status import Condition, Endpoints, Group, RoleStatus
 from controller.status.evidence import Evidence, departure, evidence_of, ready
 from controller.status.judge import Assessment
 from controller.status.replicas import Ready, readiness
+from controller.status.vocabulary import GATES, PHASES, SERVING, STATES, STEPS, Word, rule
 from engines.gates import REASONS as WITHHELD
 
 
@@ -33,55 +33,6 @@ class Explanation(msgspec.Struct, frozen=True):
     settled: bool
 
 
-_PHASES: Final = {
-    "Ready": ("Every declared replica is ready, and so is a declared router.", "Nothing to do.", "nobody"),
-    "Degraded": (
-        "Some required serving capacity is ready and some is not.",
-        "Bring the replicas below to readiness, or the router where the message names it.",
-        "user",
-    ),
-    "Starting": ("No required replica is ready yet.", "Read QuotaReserved and WeightsReady first, then the Pods below.", "wait"),
-    "Deleting": ("The deployment is being deleted.", "Nothing; Pods that stay are listed below with their finalizers.", "wait"),
-}
-_STATES: Final = {
-    "Eligible": ("Every criterion passes, or an earlier qualification is retained.", "Nothing to do.", "nobody"),
-    "AwaitingObservation": ("Every criterion passes; a valid Router observation is missing.", "Bring the Router's view back.", "platform"),
-    "Incomplete": ("A member that the replica declares does not exist.", "Wait for it, or read the Pods' events.", "wait"),
-    "NotReady": ("A member's engine does not answer its health route.", "Read that member's log and events.", "user"),
-    "Unverified": ("A member's forward path was observed to fail.", "Read the engines' logs of that replica.", "user"),
-    "Retiring": ("A retirement operation holds the replica.", "Let it end; see status.retirement.", "operator"),
-    "Replacing": ("The rollout is replacing the replica.", "Nothing; the successor qualifies anew.", "operator"),
-    "Unknown": ("A criterion cannot be evaluated, which is no evidence of a fault.", "Wait for the observation.", "wait"),
-}
-_SERVING: Final = {
-    "Confirmed": ("Complete, fresh, identity-bound Router views agree.", "Nothing to do.", "nobody"),
-    "NotConverged": (
-        "Complete Router views disagree about an endpoint.",
-        "Wait for the Routers to converge, or read their logs.",
-        "platform",
-    ),
-    "Unknown": ("A required Router view is missing, stale or indeterminate.", "Bring every router Pod's observer back.", "platform"),
-    "NotConfigured": ("No router is declared, so no Router's answer can be missing.", "Nothing to do.", "nobody"),
-}
-_STEPS: Final = {
-    "Admitted": ("The removal is reserved; the eligibility label has to go first.", "Wait for the label to go.", "operator"),
-    "Disqualified": (
-        "No target is labelled eligible; Routers may still hold it.",
-        "A fresh, complete Router view without a target.",
-        "wait",
-    ),
-    "Withdrawing": ("No Router selects a target any more.", "Nothing; the drain starts with the next pass.", "operator"),
-    "Draining": ("The targets may still hold requests.", "Two idle reads in a row from every answering member.", "wait"),
-    "Deleting": ("The targets are being deleted.", "The captured Pods leaving the API server; read their finalizers.", "wait"),
-    "Settling": ("The Pods are gone; quota and accelerators are not released yet.", "The Workload's release.", "wait"),
-    "Aborted": (
-        "A budget was spent; members, Workload and capacity are retained, and other removals wait behind it.",
-        "Declare the position again, or set the annotation retirement-retry to <role>:<ordinal>:<new token>.",
-        "user",
-    ),
-}
-
-
 def explain(assessment: Assessment) -> tuple[Explanation, ...]:
     """Every part, the phase first."""
     return (
@@ -94,7 +45,7 @@ def explain(assessment: Assessment) -> tuple[Explanation, ...]:
 
 def _phase(assessment: Assessment) -> Explanation:
     status = assessment.status
-    meaning, change, actor = _PHASES[status.phase]
+    word = PHASES[status.phase]
     read = [Evidence(f"role {role.name}", "ready", f"{role.ready} of {role.desired}") for role in status.roles]
     for pod in assessment.ground.fleet.owned:
         if pod.metadata.deleting:
@@ -103,8 +54,17 @@ def _phase(assessment: Assessment) -> Explanation:
             read.append(ready(pod))
         if pod.status.reason == "Evicted":
             read.append(Evidence(f"Pod {pod.metadata.name}", "status.reason", f"Evicted ({pod.status.message})"))
-    rule = 'seed "Phase and role summary"'
-    return Explanation("phase", status.phase, status.phase_message, rule, meaning, tuple(read), change, actor, status.phase == "Ready")
+    return Explanation(
+        "phase",
+        status.phase,
+        status.phase_message,
+        rule("Phase"),
+        word.meaning,
+        tuple(read),
+        word.change,
+        word.actor,
+        status.phase == "Ready",
+    )
 
 
 def _condition(assessment: Assessment, found: Condition) -> Explanation:
@@ -116,7 +76,7 @@ def _condition(assessment: Assessment, found: Condition) -> Explanation:
         f"conditions[{found.type}]",
         f"{found.status}/{found.reason}",
         found.message,
-        f'seed "{reasons.BY_TYPE[found.type].source}"',
+        f'docs/conditions.md, section "{found.type}"',
         meaning,
         evidence_of(found.type, assessment),
         change,
@@ -129,7 +89,7 @@ def _retirement(assessment: Assessment) -> Iterator[Explanation]:
     operation = assessment.status.retirement
     if operation is None:
         return
-    meaning, change, actor = _STEPS.get(operation.state, ("", "", "operator"))
+    word = STEPS.get(operation.state, Word("Written by another release.", "Let it end.", "operator"))
     snapshot, targets = assessment.ground.snapshot, set(operation.target_member_uids)
     where = "status.retirement"
     drain = snapshot.observations.drain if snapshot.observations else ()
@@ -146,7 +106,9 @@ def _retirement(assessment: Assessment) -> Iterator[Explanation]:
             if entry.pod_uid in targets
         ),
     )
-    yield Explanation("retirement", operation.state, operation.reason, 'seed "Retirement"', meaning, read, change, actor, False)
+    yield Explanation(
+        "retirement", operation.state, operation.reason, rule("Retirement"), word.meaning, read, word.change, word.actor, False
+    )
 
 
 def _role(assessment: Assessment, role: RoleStatus) -> Iterator[Explanation]:
@@ -154,16 +116,16 @@ def _role(assessment: Assessment, role: RoleStatus) -> Iterator[Explanation]:
     yield _gates(assessment, role.name)
     yield _endpoints(assessment, role)
     for group in role.groups:
-        meaning, change, actor = _STATES[group.state]
+        word = STATES[group.state]
         yield Explanation(
             f"{name}.groups[{group.ordinal}]",
             f"{group.state}/{group.reason}",
             group.message,
-            'seed "Group status", decision D1',
-            meaning,
+            rule("Groups"),
+            word.meaning,
             tuple(_members(group)),
-            change,
-            actor,
+            word.change,
+            word.actor,
             group.state == "Eligible",
         )
 
@@ -171,7 +133,7 @@ def _role(assessment: Assessment, role: RoleStatus) -> Iterator[Explanation]:
 def _endpoints(assessment: Assessment, role: RoleStatus) -> Explanation:
     """What was qualified beside what Routers select: two numbers that never stand for one another."""
     found, snapshot = role.endpoints or Endpoints(), assessment.ground.snapshot
-    meaning, change, actor = _SERVING[found.serving.state]
+    word = SERVING[found.serving.state]
     eligible = "null" if found.eligible is None else str(found.eligible)
     served = f" {found.serving.value}" if found.serving.value is not None else ""
     views = snapshot.observations.router_views if snapshot.observations else ()
@@ -189,7 +151,7 @@ def _endpoints(assessment: Assessment, role: RoleStatus) -> Explanation:
     settled = found.eligible is not None and found.serving.state in {"Confirmed", "NotConfigured"}
     cause = assessment.ground.selection.cause
     return Explanation(
-        f"roles[{role.name}].endpoints", verdict, cause, 'seed "Endpoint eligibility"', meaning, read, change, actor, settled
+        f"roles[{role.name}].endpoints", verdict, cause, rule("Endpoints"), word.meaning, read, word.change, word.actor, settled
     )
 
 
@@ -202,20 +164,17 @@ def _members(group: Group) -> Iterator[Evidence]:
 def _gates(assessment: Assessment, role: str) -> Explanation:
     """Whether the role's readiness is the engine's own answer: what `ready` is worth."""
     reading = assessment.ground.readings.get(role)
-    part, rule = f"roles[{role}].gates", 'seed "Readiness gates", decision D3'
+    part, source = f"roles[{role}].gates", rule("Readiness gates")
     if reading is None:
-        return Explanation(
-            part, "Unknown", "The engine is not known.", rule, "The arguments are not read.", (), "Use a known engine.", "user", False
-        )
+        word = GATES["Unknown"]
+        return Explanation(part, "Unknown", "The engine is not known.", source, word.meaning, (), word.change, word.actor, False)
     gates = reading.gates
-    read = [
+    read = (
         Evidence(f"role {role}", "listener", f"{reading.listener.host}:{reading.listener.port}"),
         Evidence(f"role {role}", "tls", f"{'on' if reading.tls.enabled else 'off'}, client certificate {reading.tls.client_cert}"),
         *(Evidence(f"role {role}", f"finding {finding.id}", finding.message) for finding in reading.findings),
-    ]
-    if gates.gated:
-        meaning = "A ready replica's engine answered its own health route."
-        return Explanation(part, f"Gated/{gates.scheme}:{gates.port}", "", rule, meaning, tuple(read), "Nothing to do.", "nobody", True)
-    meaning = "A ready replica's process started; nobody asked the engine."
+    )
+    word = GATES["Gated" if gates.gated else "NotGated"]
+    verdict = f"Gated/{gates.scheme}:{gates.port}" if gates.gated else "NotGated"
     why = "; ".join(WITHHELD[cause] for cause in gates.withheld_by)
-    return Explanation(part, "NotGated", why, rule, meaning, tuple(read), "Drop what withholds the gates.", "user", False)
+    return Explanation(part, verdict, why, source, word.meaning, read, word.change, word.actor, gates.gated)

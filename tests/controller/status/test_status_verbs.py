@@ -129,7 +129,7 @@ def test_explain_says_why(dump: str) -> None:
     assert text.startswith("team-a/qwen  Degraded  1S")
     for part in (
         "conditions[QuotaReserved]: False/PreemptedInPart",
-        'seed "Conditions: QuotaReserved"',
+        'docs/conditions.md, section "QuotaReserved"',
         "Workload wl-b (server ordinal 1): status.conditions[Preempted] = True",
         "Add capacity",
         "whoever owns the deployment",

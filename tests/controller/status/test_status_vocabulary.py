@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from api import reasons
+from api.crd.deployment_status import status
+from controller.status import vocabulary
 
-PAGE = Path(__file__).parents[3] / "docs" / "conditions.md"
+DOCS = Path(__file__).parents[3] / "docs"
 ROWS = [row for condition in reasons.CONDITIONS for row in condition.reasons]
 
 
@@ -34,13 +36,28 @@ def test_a_row_is_whole(row: reasons.Reason) -> None:
 
 
 def test_every_condition_says_what_it_reads() -> None:
-    """The question, its source in the contract, and the objects."""
+    """The question, and the objects."""
     for condition in reasons.CONDITIONS:
         assert condition.question.endswith("?")
         assert condition.reads
-        assert condition.source
 
 
 def test_the_page_is_current() -> None:
-    """docs/conditions.md is generated (make docs) and says what the table says."""
-    assert PAGE.read_text(encoding="utf-8") == reasons.markdown()
+    """docs/conditions.md and docs/status.md are generated (make docs) and say what the tables say."""
+    assert (DOCS / "conditions.md").read_text(encoding="utf-8") == reasons.markdown()
+    assert (DOCS / "status.md").read_text(encoding="utf-8") == vocabulary.markdown()
+
+
+def test_every_value_of_a_field_has_its_words() -> None:
+    """What the schema lets a status say is what the page lists: phase, serving state, a group's state, a step of a retirement."""
+    fields = status()["properties"]
+    role = fields["roles"]["items"]["properties"]
+    said = {
+        "phase": (fields["phase"], vocabulary.PHASES),
+        "serving": (role["endpoints"]["properties"]["serving"]["properties"]["state"], vocabulary.SERVING),
+        "group": (role["groups"]["items"]["properties"]["state"], vocabulary.STATES),
+        "step": (fields["retirement"]["properties"]["state"], vocabulary.STEPS),
+    }
+    assert {name: set(schema["enum"]) for name, (schema, _) in said.items()} == {name: set(words) for name, (_, words) in said.items()}
+    for words in (*(words for _, words in said.values()), vocabulary.GATES):
+        assert all(word.meaning.endswith(".") and word.change.endswith(".") for word in words.values())
