@@ -173,7 +173,7 @@ def _balance(facts: Facts, line_size: int, size: int, parallelism: Parallelism) 
     headless = facts.on("headless") or (count is not None and count < 1)
     hybrid = facts.on("data_parallel_hybrid_lb")
     if facts.on("headless") and count is not None and count > 0:
-        facts.say("EA108", f"--headless starts no API server, {count} are asked for", "headless")
+        facts.say("EA108", f"--headless starts no API server, {count} {'is' if count == 1 else 'are'} asked for", "headless")
         return None
     if headless and hybrid:
         facts.say("EA108", f"{facts.name('data_parallel_hybrid_lb')} does not go with a headless engine", "headless", "api_server_count")

@@ -14,7 +14,7 @@ from controller.status import eligibility
 from controller.status.eligibility import Standing
 from controller.status.replicas import Fleet, Member, Ready, decimal, owned_by, readiness
 from controller.status.serving import DISAGREE, NO_VIEW, STALE, Selection
-from controller.status.text import bounded, listed
+from controller.status.text import bounded, listed, verb
 
 BOUND: Final = 64
 MEMBERS_BOUND: Final = 128  # the schema's; a replica declares 64 at most, so only a broken one is cut
@@ -107,7 +107,7 @@ def _state(standing: Standing, selection: Selection, retained: bool) -> tuple[st
 def _fault(criterion: str, standing: Standing) -> str:
     replica = standing.replica
     if criterion == eligibility.MEMBER_SET_COMPLETE:
-        return f"{len(replica.members)} of {replica.total} members exist."
+        return f"{len(replica.members)} of {replica.total} members {verb(len(replica.members), 'exist')}."
     if criterion == eligibility.MEMBERS_READY:
         return f"Not ready: {listed(member.name for member in replica.members if member.ready is Ready.FALSE)}."
     if criterion == eligibility.GROUP_FORWARD:

@@ -10,7 +10,7 @@ from typing import Final
 
 from api.objects import Pod
 from api.status import RoleStatus
-from controller.status.text import bounded
+from controller.status.text import bounded, verb
 from controller.status.verdict import Verdict
 
 LETTERS: Final = (("Server", "S"), ("Encode", "E"), ("Prefill", "P"), ("Decode", "D"))
@@ -36,7 +36,7 @@ def phase_of(
     if ready == desired:
         phase, message = "Degraded", router.message
     elif ready > 0:
-        phase, message = "Degraded", f"{ready} of {desired} replicas are ready."
+        phase, message = "Degraded", f"{ready} of {desired} replicas {verb(ready, 'are')} ready."
     else:
         phase, message = "Starting", quota.message
     return phase, bounded(_annotated(message, weights, pods))

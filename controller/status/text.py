@@ -29,6 +29,20 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def are(count: int) -> str:
-    """The verb for that many."""
-    return "is" if count == 1 else "are"
+def every(count: int, noun: str) -> str:
+    """`The only replica`, `All 2 replicas`."""
+    return f"The only {noun}" if count == 1 else f"All {count} {noun}s"
+
+
+def named(noun: str, names: Iterable[str]) -> str:
+    """`role decode`, `roles decode, prefill`."""
+    known = set(names)
+    return f"{noun}{'' if len(known) == 1 else 's'} {listed(known)}"
+
+
+_SINGULAR: Final = {"are": "is", "were": "was", "have": "has", "match": "matches"}
+
+
+def verb(count: int, plural: str) -> str:
+    """The verb for that many, from its plural: `verb(1, "are")` is `is`, `verb(1, "wait")` is `waits`."""
+    return plural if count != 1 else _SINGULAR.get(plural, f"{plural}s")

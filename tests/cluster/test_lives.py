@@ -179,7 +179,7 @@ async def test_a_preemption_in_part_names_who_lost_and_who_still_holds(cluster: 
         status = await becomes(at, "Ready", "1R1P1D", "PreemptedInPart", "Ready")
         message = condition(status, "QuotaReserved")["message"]
         assert condition(status, "QuotaReserved")["status"] == "False"
-        for part in ("1 of 2 replicas", "roles decode", "roles prefill keep", "kind Decode has no admitted replica left"):
+        for part in ("1 of 2 replicas", "of role decode", "role prefill keeps", "kind Decode has no admitted replica left"):
             assert part in message
         assert "h100" not in message
         assert counts(status) == {"prefill": (1, 1, 1), "decode": (1, 1, 0)}
@@ -188,7 +188,7 @@ async def test_a_preemption_in_part_names_who_lost_and_who_still_holds(cluster: 
         assert status["phase"] == "Degraded"
         await at.cast.converge("chat")
         await at.cast.quota("chat", roles=["prefill"], reserved=False, reason="Preempted")
-        note = "1 replica of roles prefill lost quota to preemption"
+        note = "1 replica of role prefill lost quota to preemption"
         status = await at.until(lambda s: note in condition(s, "QuotaReserved")["message"], "the loss of all is never told")
         assert condition(status, "QuotaReserved")["reason"] in {"Pending", "AdmissionInFlight"}
         await at.cast.quota("chat")

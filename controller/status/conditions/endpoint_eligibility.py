@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from api.reasons import ENDPOINT_ELIGIBILITY
 from controller.status.eligibility import Leg, Standing
-from controller.status.text import counted, listed
+from controller.status.text import every, listed, verb
 from controller.status.verdict import Verdict, verdict
 
 
@@ -24,7 +24,7 @@ def judge(standings: Iterable[Standing]) -> Verdict:
     if held := [standing for standing in seen if standing.unknown]:
         legs = listed(leg for standing in held for leg in standing.held)
         return verdict(ENDPOINT_ELIGIBILITY, "HeldUnverified", f"Held by {legs} on {listed(s.replica.where for s in held)}.")
-    return verdict(ENDPOINT_ELIGIBILITY, "Qualified", f"All {counted(len(seen), 'replica')} meet every criterion.")
+    return verdict(ENDPOINT_ELIGIBILITY, "Qualified", f"{every(len(seen), 'replica')} {verb(len(seen), 'meet')} every criterion.")
 
 
 def _held(standing: Standing) -> str:

@@ -12,7 +12,7 @@ from api.reasons import QUOTA_RESERVED
 from controller.snapshot import Snapshot
 from controller.status import quota
 from controller.status.replicas import HEAD_SUFFIX, Fleet, Replica, Shape
-from controller.status.text import are, counted, listed
+from controller.status.text import counted, every, listed, named, verb
 from controller.status.verdict import Verdict, verdict
 
 
@@ -21,8 +21,9 @@ def judge(snapshot: Snapshot, fleet: Fleet) -> Verdict:
     if snapshot.settings.kueue == "absent":
         return verdict(QUOTA_RESERVED, "KueueNotInstalled", "Kueue is set to absent: no Workload is read.")
     if parked := [w.metadata.name for w in quota.workloads_of(fleet) if quota.parked(w)]:
-        text = f"{counted(len(parked), 'Workload')} {are(len(parked))} parked and no longer ask for quota: {listed(parked)}."
-        return verdict(QUOTA_RESERVED, "Parked", f"{text} Somebody has to reactivate them, or delete and recreate the deployment.")
+        held = f"{counted(len(parked), 'Workload')} {verb(len(parked), 'are')} parked and no longer {verb(len(parked), 'ask')} for quota"
+        way = f"Somebody has to reactivate {'it' if len(parked) == 1 else 'them'}, or delete and recreate the deployment."
+        return verdict(QUOTA_RESERVED, "Parked", f"{held}: {listed(parked)}. {way}")
     voices = [(replica, _voices(fleet, replica)) for replica in fleet.occupied.values()]
     kept = [replica for replica, workloads in voices if any(map(quota.admitted, workloads))]
     lost = [replica for replica, workloads in voices if not any(map(quota.admitted, workloads)) and any(map(quota.preempted, workloads))]
@@ -36,7 +37,8 @@ def judge(snapshot: Snapshot, fleet: Fleet) -> Verdict:
     if not fleet.owned:
         return verdict(QUOTA_RESERVED, "NoReplicas", f"No replica exists yet; {counted(_declared(fleet), 'replica')} declared.")
     if not fleet.live:
-        return verdict(QUOTA_RESERVED, "AllReplicasTerminating", f"All {counted(len(fleet.owned), 'Pod')} are terminating{note}.")
+        text = f"{every(len(fleet.owned), 'Pod')} {verb(len(fleet.owned), 'are')} terminating{note}."
+        return verdict(QUOTA_RESERVED, "AllReplicasTerminating", text)
     if short := _short_role(fleet):
         role, have = short
         text = f"{have}/{role.replicas} replicas of role {role.name} are whole; queue {role.instance_type}{note}."
@@ -49,14 +51,14 @@ def judge(snapshot: Snapshot, fleet: Fleet) -> Verdict:
         text = f"Namespace {namespace} is reserved and has no LocalQueue; no Workload will be composed."
         return verdict(QUOTA_RESERVED, "NoQueueInReservedNamespace", text)
     if unclaimed:
-        count = f"{len(unclaimed)} of {_declared(fleet)} replicas have no Workload yet"
+        count = f"{len(unclaimed)} of {_declared(fleet)} replicas {verb(len(unclaimed), 'have')} no Workload yet"
         return verdict(QUOTA_RESERVED, "AdmissionInFlight", f"{count}; {_concerned(fleet, unclaimed)}{note}.")
     waiting = [replica for replica in live if not quota.reserved(replica)]
     if not waiting:
         only = _only_role(fleet)
-        text = f"All {counted(len(live), 'replica')} hold quota" + (f" in queue {only.instance_type}." if only else ".")
+        text = f"{every(len(live), 'replica')} {verb(len(live), 'hold')} quota" + (f" in queue {only.instance_type}." if only else ".")
         return verdict(QUOTA_RESERVED, "Reserved", text)
-    count = f"{len(waiting)} of {_declared(fleet)} replicas wait for quota"
+    count = f"{len(waiting)} of {_declared(fleet)} replicas {verb(len(waiting), 'wait')} for quota"
     return verdict(QUOTA_RESERVED, "Pending", f"{count}; {_concerned(fleet, waiting)}{_downstream(waiting)}{note}.")
 
 
@@ -87,22 +89,25 @@ def _short_role(fleet: Fleet) -> tuple[Role, int] | None:
 
 def _concerned(fleet: Fleet, replicas: Iterable[Replica]) -> str:
     only = _only_role(fleet)
-    return f"queue {only.instance_type}" if only else f"roles {listed(replica.role for replica in replicas)}"
+    return f"queue {only.instance_type}" if only else named("role", (replica.role for replica in replicas))
 
 
 def _preempted_in_part(fleet: Fleet, lost: list[Replica], kept: list[Replica]) -> str:
     kinds_kept = {fleet.roles[r.role].effective_kind for r in kept if r.role in fleet.roles}
     bare = {fleet.roles[r.role].effective_kind for r in lost if r.role in fleet.roles} - kinds_kept
-    meaning = f"kind {listed(bare)} has no admitted replica left" if bare else "capacity was lost, but every kind keeps an admitted replica"
+    keepers = {r.role for r in kept}
+    meaning = "capacity was lost, but every kind keeps an admitted replica"
+    if bare:
+        meaning = f"{named('kind', bare)} {verb(len(bare), 'have')} no admitted replica left"
     return (
-        f"{len(lost)} of {_declared(fleet)} replicas were preempted, of roles {listed(r.role for r in lost)}; "
-        f"roles {listed(r.role for r in kept)} keep admitted replicas, which hold accelerators meanwhile; {meaning}. "
+        f"{len(lost)} of {_declared(fleet)} replicas {verb(len(lost), 'were')} preempted, of {named('role', (r.role for r in lost))}; "
+        f"{named('role', keepers)} {verb(len(keepers), 'keep')} admitted replicas, which hold accelerators meanwhile; {meaning}. "
         "Add capacity, or delete and recreate the deployment."
     )
 
 
 def _note(lost: list[Replica]) -> str:
-    return f"; {counted(len(lost), 'replica')} of roles {listed(r.role for r in lost)} lost quota to preemption" if lost else ""
+    return f"; {counted(len(lost), 'replica')} of {named('role', (r.role for r in lost))} lost quota to preemption" if lost else ""
 
 
 def _downstream(waiting: Iterable[Replica]) -> str:

@@ -9,7 +9,7 @@ from api.reasons import REPLICAS_UP_TO_DATE
 from api.status import Condition
 from controller.snapshot import Rollout, Slot
 from controller.status.replicas import Fleet
-from controller.status.text import are, counted, listed
+from controller.status.text import counted, every, named, verb
 from controller.status.verdict import Verdict, verdict
 
 
@@ -19,27 +19,28 @@ def judge(rollout: Rollout, before: Condition | None, fleet: Fleet) -> Verdict:
         return verdict(REPLICAS_UP_TO_DATE, "RolloutNotObserved", "This pass could account for no replica.")
     held = f"{rollout.held} of {rollout.outdated} outdated replicas"
     if rollout.held > 0 and rollout.held_by == "Weights":
-        text = f"{held} wait until WeightsReady is True; an edit that changes a running replica's Pod would wait with them."
+        text = f"{held} {verb(rollout.held, 'wait')} until WeightsReady is True; an edit that changes a running Pod would wait too."
         return verdict(REPLICAS_UP_TO_DATE, "RolloutHeldByWeights", text)
     if rollout.held > 0:
-        text = f"{held} are left alone while the KV cache does not resolve; an edit that changes a running replica's Pod would wait."
+        text = f"{held} {verb(rollout.held, 'are')} left alone while the KV cache does not resolve; an edit that changes a running Pod would wait too."
         return verdict(REPLICAS_UP_TO_DATE, "RolloutHeldByCache", text)
     if rollout.outdated > 0:
-        text = f"{counted(rollout.outdated, 'replica')} of {rollout.accounted} accounted for {are(rollout.outdated)} outdated."
+        text = f"{counted(rollout.outdated, 'replica')} of {rollout.accounted} accounted for {verb(rollout.outdated, 'are')} outdated."
         return verdict(REPLICAS_UP_TO_DATE, "RolloutInProgress", text)
     if rollout.missing:
         rolling = before is not None and before.reason == "RolloutInProgress"
-        count = f"{counted(len(rollout.missing), 'replica')} {are(len(rollout.missing))} missing"
+        count = f"{counted(len(rollout.missing), 'replica')} {verb(len(rollout.missing), 'are')} missing"
         text = f"{count}: {_slots(rollout.missing)}{_occupied(rollout.missing, fleet)}."
         return verdict(REPLICAS_UP_TO_DATE, "RolloutInProgress" if rolling else "ReplacementInProgress", text)
-    return verdict(REPLICAS_UP_TO_DATE, "UpToDate", f"All {counted(rollout.accounted, 'replica')} accounted for match.")
+    text = f"{every(rollout.accounted, 'replica')} accounted for {verb(rollout.accounted, 'match')}."
+    return verdict(REPLICAS_UP_TO_DATE, "UpToDate", text)
 
 
 def _occupied(missing: Sequence[Slot], fleet: Fleet) -> str:
     """Departing Pods that hold a missing position: its successor is created once they have left the API server."""
     seats = [fleet.occupied.get((slot.role, slot.ordinal)) for slot in missing]
     names = [member.name for replica in seats if replica is not None for member in replica.members if member.pod.metadata.deleting]
-    return f"; departing Pods still hold a position: {listed(names)}" if names else ""
+    return f"; departing {named('Pod', names)} still {verb(len(names), 'hold')} a position" if names else ""
 
 
 def _slots(missing: Sequence[Slot]) -> str:

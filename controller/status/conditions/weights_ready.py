@@ -14,7 +14,7 @@ from api.objects import ModelArtifact, ModelDeployment, Pod, condition
 from api.reasons import WEIGHTS_READY
 from api.status import ModelStatus
 from controller.status.replicas import Fleet, terminal
-from controller.status.text import bounded, counted, listed
+from controller.status.text import bounded, counted, listed, verb
 from controller.status.verdict import Verdict, verdict
 
 # Reasons of this vocabulary that an artifact may give for not being resolved; they are more telling than ArtifactNotResolved.
@@ -46,7 +46,8 @@ def judge(deployment: ModelDeployment, artifact: ModelArtifact | None, fleet: Fl
     names = listed(pod.metadata.name for pod in waiting)
     if delivery == "Engine":
         return verdict(WEIGHTS_READY, "Downloading", f"{counted(len(waiting), 'engine')} still downloading: {names}.")
-    return verdict(WEIGHTS_READY, "WeightsNotMounted", f"{counted(len(waiting), 'Pod')} wait for their volumes: {names}.")
+    told = f"{counted(len(waiting), 'Pod')} {verb(len(waiting), 'wait')} for {'its' if len(waiting) == 1 else 'their'} volumes"
+    return verdict(WEIGHTS_READY, "WeightsNotMounted", f"{told}: {names}.")
 
 
 def published(deployment: ModelDeployment, artifact: ModelArtifact | None) -> ModelStatus | None:

@@ -162,7 +162,7 @@ def test_an_eligible_group_that_lost_its_instant_earns_one() -> None:
 
 
 MESSAGES: dict[str, tuple[Callable[[], Scene], str]] = {
-    "missing members are counted": (lambda: scene(size=3).tap(lambda s: s.pod("a").seat(0, 3)), "1 of 3 members exist."),
+    "missing members are counted": (lambda: scene(size=3).tap(lambda s: s.pod("a").seat(0, 3)), "1 of 3 members exists."),
     "unready members are named": (lambda: paired().tap(lambda s: [p.unready() for p in s.pods]), "Not ready: qwen-a, qwen-b."),
     "a failed path": (lambda: paired().forward("Failed", "b"), "forward path"),
     "a retirement": (lambda: paired().retiring("Draining", "a", "b", ordinal=0), "retirement"),

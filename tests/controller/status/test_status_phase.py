@@ -41,7 +41,7 @@ PHASES: dict[str, tuple[Callable[[], Scene], str, str]] = {
     "an evicted Pod is named with the kubelet's words": (
         lambda: scene(replicas=2).replicas("a", "b").tap(lambda s: s.pods[1].phase("Failed", reason="Evicted", message="low on disk")),
         "Degraded",
-        "1 of 2 replicas are ready.; Pod qwen-b was evicted: low on disk",
+        "1 of 2 replicas is ready.; Pod qwen-b was evicted: low on disk",
     ),
     "blocked weights speak while no Pod exists": (
         lambda: scene().artifact(""),
@@ -51,7 +51,7 @@ PHASES: dict[str, tuple[Callable[[], Scene], str, str]] = {
     "blocked weights do not speak over Pods": (
         lambda: scene().artifact("").replicas("a").tap(lambda s: s.pods[0].unready()),
         "Starting",
-        "hold quota",
+        "holds quota",
     ),
 }
 
@@ -77,7 +77,7 @@ def test_an_eviction_is_no_note_on_a_ready_deployment() -> None:
 def test_only_an_eviction_with_the_kubelet_s_words_is_a_note(status: dict[str, str]) -> None:
     """Another end, or an eviction without words, adds nothing."""
     found = scene(replicas=2).replicas("a", "b").tap(lambda s: s.pods[1].phase("Failed", **status))
-    assert found.judge().phase_message == "1 of 2 replicas are ready."
+    assert found.judge().phase_message == "1 of 2 replicas is ready."
 
 
 def test_the_message_of_starting_is_the_quota_condition_s() -> None:

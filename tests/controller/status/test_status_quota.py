@@ -55,7 +55,7 @@ QUOTA: dict[str, tuple[Callable[[], Scene], tuple[str, str], tuple[str, ...]]] =
     "all preempted is only a wait, with a note": (
         lambda: two({"Preempted": "True"}, {"Preempted": "True"}),
         ("False", "Pending"),
-        ("2 replicas of roles server lost quota to preemption",),
+        ("2 replicas of role server lost quota to preemption",),
     ),
     "a departing replica counts as lost": (
         lambda: two(HELD, {"Preempted": "True"}).tap(lambda s: s.pods[1].departing()),

@@ -91,7 +91,7 @@ ROLLOUT: dict[str, tuple[Callable[[], Scene], tuple[str, str], str]] = {
     "a departed replica is missing": (
         lambda: aged("current", "current").tap(lambda s: s.pods[1].departing()),
         ("False", "ReplacementInProgress"),
-        "server ordinal 1; departing Pods still hold a position: qwen-p1.",
+        "server ordinal 1; departing Pod qwen-p1 still holds a position.",
     ),
     "a gap that a rollout left is still the rollout's": (
         lambda: aged("current", "current").tap(lambda s: s.pods[1].departing()).stood("ReplicasUpToDate", "False", "RolloutInProgress"),
