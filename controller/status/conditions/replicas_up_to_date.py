@@ -22,7 +22,8 @@ def judge(rollout: Rollout, before: Condition | None, fleet: Fleet) -> Verdict:
         text = f"{held} {verb(rollout.held, 'wait')} until WeightsReady is True; an edit that changes a running Pod would wait too."
         return verdict(REPLICAS_UP_TO_DATE, "RolloutHeldByWeights", text)
     if rollout.held > 0:
-        text = f"{held} {verb(rollout.held, 'are')} left alone while the KV cache does not resolve; an edit that changes a running Pod would wait too."
+        left = f"{held} {verb(rollout.held, 'are')} left alone while the KV cache does not resolve"
+        text = f"{left}; an edit that changes a running Pod would wait too."
         return verdict(REPLICAS_UP_TO_DATE, "RolloutHeldByCache", text)
     if rollout.outdated > 0:
         text = f"{counted(rollout.outdated, 'replica')} of {rollout.accounted} accounted for {verb(rollout.outdated, 'are')} outdated."
