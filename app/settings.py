@@ -23,6 +23,9 @@ from controller.settings import ControllerSettings, ObserverSettings
 from controller.snapshot import StatusSettings
 from webhooks.settings import DEFAULT_NAMESPACE, AdmissionSettings, default_scaler_usernames
 
+# A century: dates beyond the calendar are no dates.
+MOST_DAYS = 36500
+
 # How `load` hands its layers to pydantic-settings, which asks the class for its sources.
 _LAYERS: ContextVar[tuple[Layer, ...]] = ContextVar("layers", default=())
 
@@ -94,8 +97,8 @@ class Settings(BaseSettings):
     certs_extra_names: tuple[str, ...] = Field(
         (), alias="certs.extraNames", description="further DNS names and addresses of the certificate"
     )
-    certs_authority_days: float = Field(3650, alias="certs.authorityDays", gt=0, description="life of a self-made authority")
-    certs_serving_days: float = Field(90, alias="certs.servingDays", gt=0, description="life of a serving certificate")
+    certs_authority_days: float = Field(3650, alias="certs.authorityDays", gt=0, le=MOST_DAYS, description="life of a self-made authority")
+    certs_serving_days: float = Field(90, alias="certs.servingDays", gt=0, le=MOST_DAYS, description="life of a serving certificate")
     certs_publish: bool | None = Field(
         None,
         alias="certs.publish",
@@ -104,11 +107,12 @@ class Settings(BaseSettings):
 
     leader_elect: bool = Field(True, alias="leader.elect", description="only the Lease holder writes status")
     leader_lease: str = Field("modelwarden", alias="leader.lease", description="name of the Lease")
-    leader_lease_seconds: float = Field(15, alias="leader.leaseSeconds", gt=0, description="others may take over after this long")
+    # Whole seconds, as the Lease carries them: what followers read has to be what the holder keeps to.
+    leader_lease_seconds: int = Field(15, alias="leader.leaseSeconds", ge=1, le=3600, description="others may take over after this long")
     leader_renew_seconds: float = Field(
-        10, alias="leader.renewSeconds", gt=0, description="the holder gives up when it could not renew for this long"
+        10, alias="leader.renewSeconds", gt=0, le=3600, description="the holder gives up when it could not renew for this long"
     )
-    leader_retry_seconds: float = Field(2, alias="leader.retrySeconds", gt=0, description="between two tries")
+    leader_retry_seconds: float = Field(2, alias="leader.retrySeconds", gt=0, le=3600, description="between two tries")
 
     controller_workers: int = Field(4, alias="controller.workers", ge=1, le=256, description="deployments judged at once")
     controller_page_size: int = Field(500, alias="controller.pageSize", ge=1, le=5000, description="objects per page of a list")

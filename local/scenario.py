@@ -19,6 +19,7 @@ a laptop: `converge` (the operator), `quota` (Kueue), `ready`, `lose` and `evict
 """
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -89,8 +90,9 @@ def load(source: str | Path) -> Scenario:
 
 
 def _step(entry: Any, where: str) -> Step:
-    if not isinstance(entry, dict) or not isinstance(entry.get("at"), int | float):
-        raise ScenarioError(f"{where}: a step has a time, `at`")
+    at = entry.get("at") if isinstance(entry, dict) else None
+    if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at < math.inf:
+        raise ScenarioError(f"{where}: a step has a time, `at`: seconds from the start, not before it")
     strange = entry.keys() - _KEYS
     if strange:
         raise ScenarioError(f"{where}: unknown {', '.join(sorted(strange))}; a step knows {', '.join(sorted(_KEYS))}")
@@ -100,7 +102,7 @@ def _step(entry: Any, where: str) -> Step:
     what = entry[acts[0]]
     if not isinstance(what, list if acts[0] == "apply" else dict):
         raise ScenarioError(f"{where}: {acts[0]} takes {'a list of objects' if acts[0] == 'apply' else 'a mapping'}")
-    return Step(float(entry["at"]), str(entry.get("say") or acts[0]), acts[0], what, str(entry.get("as", "")), bool(entry.get("refused")))
+    return Step(float(at), str(entry.get("say") or acts[0]), acts[0], what, str(entry.get("as", "")), bool(entry.get("refused")))
 
 
 async def play(scenario: Scenario, client: Client, clock: Clock, on_step: OnStep | None = None, *, become: Become | None = None) -> None:

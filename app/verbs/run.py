@@ -1,9 +1,10 @@
 """`mdctl run`, which is `make run`: everything on this machine."""
 
 import fcntl
+import math
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 
@@ -26,10 +27,21 @@ CHOICES = (
 )
 
 
+class _Speed(click.FloatRange):
+    """A range that a number has to be in: that what is no number is below no bound and above none does not let it in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The factor. Fails with the range."""
+        speed = super().convert(value, param, ctx)
+        if math.isnan(speed):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return speed
+
+
 @click.command("run", short_help="Run everything here: embedded cluster, webhooks, controller, a scenario.")
 @click.option("--scenario", "name", default="prefill-decode", show_default=True, help="A scenario's name, or a file; 'none' plays nothing.")
 @click.option("--once", is_flag=True, help="Play the scenario, print the final statuses as YAML, end.")
-@click.option("--speed", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="How much faster than written.")
+@click.option("--speed", type=_Speed(0.001, 10000), default=1.0, show_default=True, help="How much faster than written.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the cluster's API; 0 takes a free one.")
 @click.option(
     "--keep-state", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep kubeconfig, keys and log in DIR afterwards."

@@ -85,3 +85,11 @@ def test_a_run_keeps_off_a_folder_in_use(tmp_path: Path) -> None:
     assert (beside.returncode, ".run/2/kubeconfig" in beside.stderr) == (0, True), beside.stderr
     assert sorted(file.name for file in folder.iterdir()) == ["kubeconfig", "lock"]
     assert (folder / "kubeconfig").read_text() == "of the other run"
+
+
+@pytest.mark.parametrize("speed", ["nan", "inf", "-inf", "0", "-1", "1e-9", "soon"])
+def test_a_speed_that_no_time_can_be_divided_by_is_refused(speed: str) -> None:
+    """The flag is named, and nothing was started."""
+    result = CliRunner().invoke(main, ["run", f"--speed={speed}", "--scenario", "none"])
+    assert result.exit_code == 2
+    assert "--speed" in result.output

@@ -95,6 +95,11 @@ FAULTS = {
     "a value out of its choices names the variable": (None, {"MODELWARDEN_ACT": "maybe"}, "setting act (environment MODELWARDEN_ACT)"),
     "a keep-alive shorter than the API server's is refused": ("serve.keepAliveSeconds: 60", {}, "serve.keepAliveSeconds"),
     "lease figures in the wrong order": ("leader.renewSeconds: 20", {}, "leader.leaseSeconds has to be greater"),
+    "a Lease of broken seconds, which it cannot carry": (None, {"MODELWARDEN_LEADER_LEASE_SECONDS": "10.9"}, "setting leader.leaseSeconds"),
+    "a Lease without end": (None, {"MODELWARDEN_LEADER_LEASE_SECONDS": "inf"}, "setting leader.leaseSeconds"),
+    "a drain of no number of seconds": (None, {"MODELWARDEN_SERVE_DRAIN_SECONDS": "nan"}, "setting serve.drainSeconds"),
+    "a certificate beyond the calendar": ("certs.servingDays: .inf", {}, "setting certs.servingDays (file"),
+    "an authority beyond the calendar": ("certs.authorityDays: 1e9", {}, "setting certs.authorityDays (file"),
     "the same key twice": ("kueue: absent\nkueue: required", {}, "kueue is there twice"),
     "the same key nested and dotted": (
         "fence.scalerUsernames: [a]\nfence:\n  scalerUsernames: [b]",

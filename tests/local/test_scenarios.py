@@ -24,6 +24,8 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "no mapping": ([1], "a list of steps"),
     "no steps": ({"name": "x"}, "a list of steps"),
     "a step without a time": ({"steps": [{"apply": []}]}, "has a time"),
+    "a step at no time": ({"steps": [{"at": float("nan"), "apply": []}]}, "has a time"),
+    "a step before the start": ({"steps": [{"at": -1, "apply": []}]}, "not before it"),
     "an unknown word": ({"steps": [{"at": 0, "aply": []}]}, "unknown aply"),
     "two acts in one step": ({"steps": [{"at": 0, "apply": [], "converge": {}}]}, "exactly one"),
     "no act": ({"steps": [{"at": 0, "say": "x"}]}, "exactly one"),
