@@ -26,13 +26,6 @@ def read_source(source: str) -> str:
         raise InputError(f"{source}: byte {error.start} is no UTF-8; give YAML or JSON as UTF-8 text") from error
 
 
-def yaml_fault(error: Exception) -> str:
-    """What a YAML parser found, in one line, with the line of the text where it is known."""
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
-    said = " ".join(str(problem).split())
-    return said if mark is None else f"line {mark.line + 1}: {said}"
-
-
 def yaml_documents(text: str, source: str) -> list[dict[str, Any]]:
     """The objects of a YAML or JSON stream, Lists taken apart; times stay texts, as in Kubernetes. Raises InputError."""
     from app.manifests import read_text

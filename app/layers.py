@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from app.inputs import yaml_fault
+from api.documents import DocumentError, documents
 
 PREFIX = "MODELWARDEN_"
 CONFIG_VARIABLE = "MODELWARDEN_CONFIG"
@@ -53,32 +51,19 @@ def from_environment(environ: Mapping[str, str], known: Mapping[str, str]) -> La
     return Layer(values, origins)
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """A mapping that says one thing twice says nothing."""
-
-
-def _mapping(loader: _UniqueKeys, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: set[Any] = set()
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node)
-        if key in seen:
-            raise SettingsError(f"{key_node.start_mark.name}, line {key_node.start_mark.line + 1}: {key} is there twice")
-        seen.add(key)
-    return loader.construct_mapping(node, deep=True)
-
-
-_UniqueKeys.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
 def from_file(path: Path, known: Iterable[str]) -> Layer:
     """Settings by name, nested or dotted."""
     try:
-        with path.open(encoding="utf-8") as stream:
-            content = yaml.load(stream, _UniqueKeys)  # noqa: S506  # a SafeLoader with one more check
+        found = documents(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"settings file {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"settings file {path} is no YAML: {yaml_fault(error)}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"settings file {path}: byte {error.start} is no UTF-8") from error
+    except DocumentError as error:
+        raise SettingsError(f"settings file {path}: {error}") from error
+    if len(found) > 1:
+        raise SettingsError(f"settings file {path} holds {len(found)} documents; one is read")
+    content = found[0] if found else None
     if content is not None and not isinstance(content, dict):
         raise SettingsError(f"settings file {path} has to hold a mapping")
     names = frozenset(known)

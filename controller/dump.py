@@ -8,18 +8,16 @@ or annotation that is no text is left out, of an object amiss elsewhere the meta
 else is known of it), and a deployment whose spec cannot be read has no snapshot, for a status judged from half a spec would be a lie.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-import yaml
 
 from api import keys
 from api.clock import parse_time
+from api.documents import DocumentError, documents
 from api.objects import (
     Deployment,
     InstanceType,
@@ -63,13 +61,9 @@ class DumpError(ValueError):
 def parse(text: str) -> list[dict[str, Any]]:
     """The objects of a YAML or JSON stream, Lists unpacked. Raises DumpError."""
     try:
-        documents = [json.loads(text)] if text.lstrip().startswith("{") else list(yaml.load_all(text, Loader=_loader()))
-    except ValueError:
-        documents = _json_stream(text)
-    except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or error
-        raise DumpError(f"the dump is no YAML: {problem}" + (f" (line {mark.line + 1})" if mark else "")) from error
-    return list(_objects(documents))
+        return list(_objects(documents(text)))
+    except DocumentError as error:
+        raise DumpError(str(error)) from error
 
 
 def snapshots(
@@ -238,9 +232,9 @@ def _present(value: Any) -> Any:
     return [_present(item) for item in value] if isinstance(value, list) else value
 
 
-def _objects(documents: Iterable[Any], faults: list[str] | None = None) -> Iterator[dict[str, Any]]:
+def _objects(found: Iterable[Any], faults: list[str] | None = None) -> Iterator[dict[str, Any]]:
     """The objects of a stream; a List stands for its items. Raises DumpError at what is no object, unless faults are collected."""
-    for document in documents:
+    for document in found:
         if document is None:
             continue
         if not isinstance(document, Mapping):
@@ -254,27 +248,3 @@ def _objects(documents: Iterable[Any], faults: list[str] | None = None) -> Itera
             yield from _objects(items, faults)
         else:
             yield dict(document)
-
-
-def _json_stream(text: str) -> list[Any]:
-    """Several JSON documents one after another."""
-    decoder, documents, position = json.JSONDecoder(), [], 0
-    try:
-        while rest := text[position:].lstrip():
-            document, used = decoder.raw_decode(rest)
-            documents.append(document)
-            position = len(text) - len(rest) + used
-    except ValueError as error:
-        raise DumpError(f"the dump is no JSON: {error}") from error
-    return documents
-
-
-@cache
-def _loader() -> type[yaml.SafeLoader]:
-    """A safe YAML loader that leaves times as the texts they are on the wire."""
-    base: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    resolvers = {
-        first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-        for first, found in base.yaml_implicit_resolvers.items()
-    }
-    return type("DumpLoader", (base,), {"yaml_implicit_resolvers": resolvers})

@@ -26,12 +26,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from api.clock import Clock
+from api.documents import DocumentError, documents
 from local.acting import Become, Cast, code_of
 from local.places import KNOWN, Client, Place, ScenarioError
-from local.wire import JSON, DocumentError, encode, read_document
+from local.wire import JSON, encode
 
 MANAGER = "scenario"
 ACTS = ("apply", "patch", "status", "delete", "converge", "quota", "ready", "lose", "evict", "router", "bind", "decide", "release", "scale")
@@ -73,9 +72,11 @@ def load(source: str | Path) -> Scenario:
     packaged = files("local").joinpath("scenarios", f"{source}.yaml")
     text = packaged.read_bytes() if isinstance(source, str) and "/" not in source and packaged.is_file() else Path(source).read_bytes()
     try:
-        document = read_document(text)
-    except (DocumentError, yaml.YAMLError) as fault:
-        raise ScenarioError(f"{source}: {' '.join(str(fault).split())}") from fault
+        document = next(iter(documents(text.decode())), None)
+    except UnicodeDecodeError as fault:
+        raise ScenarioError(f"{source}: byte {fault.start} is no UTF-8") from fault
+    except DocumentError as fault:
+        raise ScenarioError(f"{source}: {fault}") from fault
     if not isinstance(document, dict) or not isinstance(document.get("steps"), list):
         raise ScenarioError(f"{source}: a scenario has a list of steps")
     steps = tuple(_step(entry, f"{source}: step {index + 1}") for index, entry in enumerate(document["steps"]))

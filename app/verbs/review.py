@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from app.inputs import InputError, json_line, read_source, yaml_fault
+from api.documents import DocumentError, documents
+from app.inputs import InputError, json_line, read_source
 from webhooks.offline import answer
 from webhooks.settings import AdmissionSettings, parse_setting
 
@@ -77,30 +78,11 @@ def _lines() -> None:
 
 
 def _documents(source: str) -> Iterator[dict[str, Any]]:
-    import yaml
-
-    text = read_source(source)
     try:
-        documents = list(yaml.load_all(text, Loader=_loader()))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise InputError(f"{source}: {yaml_fault(error)}") from error
-    for document in documents:
-        if isinstance(document, dict):
-            yield document
-
-
-def _loader() -> Any:
-    """YAML as Kubernetes reads it: times stay texts."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """SafeLoader without timestamps."""
-
-    Loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    return Loader
+        found = documents(read_source(source))
+    except DocumentError as error:
+        raise InputError(f"{source}: {error}") from error
+    yield from (document for document in found if isinstance(document, dict))
 
 
 def _expanded(document: dict[str, Any]) -> list[dict[str, Any]]:

@@ -100,14 +100,14 @@ FAULTS = {
     "a drain of no number of seconds": (None, {"MODELWARDEN_SERVE_DRAIN_SECONDS": "nan"}, "setting serve.drainSeconds"),
     "a certificate beyond the calendar": ("certs.servingDays: .inf", {}, "setting certs.servingDays (file"),
     "an authority beyond the calendar": ("certs.authorityDays: 1e9", {}, "setting certs.authorityDays (file"),
-    "the same key twice": ("kueue: absent\nkueue: required", {}, "kueue is there twice"),
+    "the same key twice": ("kueue: absent\nkueue: required", {}, 'line 2: duplicate key "kueue"'),
     "the same key nested and dotted": (
         "fence.scalerUsernames: [a]\nfence:\n  scalerUsernames: [b]",
         {},
         "fence.scalerUsernames is there twice",
     ),
     "no mapping": ("- kueue", {}, "has to hold a mapping"),
-    "no YAML": ("kueue: [", {}, "is no YAML"),
+    "no YAML": ("kueue: [", {}, "line 2: did not find expected node content"),
 }
 
 

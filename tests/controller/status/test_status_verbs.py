@@ -110,7 +110,7 @@ def test_settings_of_a_line() -> None:
     ("arguments", "stdin", "said"),
     [
         (("status",), None, "a dump is needed"),
-        (("status", "-f", "-"), "a: [", "no YAML"),
+        (("status", "-f", "-"), "a: [", "line 2: did not find"),
         (("status", "-f", "-"), "a: 1", "no ModelDeployment"),
         (("explain",), None, "name a deployment"),
         (("explain", "-f", "-", "md/other"), yaml.safe_dump_all(troubled()), "no ModelDeployment other"),
