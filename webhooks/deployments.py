@@ -14,6 +14,7 @@ from webhooks import defaulting, response, wire
 from webhooks.answers import invalid
 from webhooks.fence import FenceRequest, Scaler, Verdict, judge, scaler_to_read, target_of
 from webhooks.fence.messages import explain, refusal
+from webhooks.judgements import Judgement, Judgements
 from webhooks.lookups import Lookup
 from webhooks.metrics import AdmissionMetrics
 from webhooks.patch import encode_patch
@@ -22,7 +23,7 @@ from webhooks.settings import AdmissionSettings
 from webhooks.validation import advice, registry
 from webhooks.validation.findings import Finding
 from webhooks.validation.subject import Fabric, Subject
-from webhooks.wire import Request
+from webhooks.wire import Object, Request
 
 JUDGED = frozenset({"CREATE", "UPDATE"})
 RULE = "rule"
@@ -36,21 +37,27 @@ def _annotated(deployment: ModelDeployment) -> bool:
     return bool(annotations) and (keys.SCALER_BINDING in annotations or keys.SCALER_DECISION in annotations)
 
 
+def _read(obj: Object) -> tuple[ModelDeployment, bytes]:
+    """An object under review, and its spec as it came."""
+    metadata, text = wire.read_metadata(obj), wire.spec_text(obj)
+    return ModelDeployment(metadata=metadata, spec=wire.read_deployment_spec(text)), text
+
+
 class DeploymentReviews:
     """Validates and defaults ModelDeployments."""
 
     def __init__(self, lookup: Lookup, settings: AdmissionSettings, metrics: AdmissionMetrics | None = None) -> None:
         self._lookup = lookup
         self._settings = settings
+        self._judgements = Judgements(settings)
         self._metrics = metrics
 
     async def validate(self, request: Request) -> Response:
         """The fence first, then the rules. Deletes and subresources pass."""
         if request.operation not in JUDGED or request.sub_resource or request.object is None:
             return response.allow()
-        new, old = wire.read_deployments(request.object, request.old_object if request.operation == "UPDATE" else None)
-        if new is None:
-            return response.allow()
+        new, text = _read(request.object)
+        old, old_text = _read(request.old_object) if request.operation == "UPDATE" and request.old_object is not None else (None, None)
         name = request.name or new.metadata.name
         verdict = await self._fenced(request, name, new, old)
         self._count_fence(request, verdict)
@@ -63,7 +70,8 @@ class DeploymentReviews:
             return response.refuse(403, "Forbidden", refusal(verdict), details=details, audit=audit)
         if old is not None and old.metadata.deleting:
             return response.allow(audit=audit)
-        return await self._ruled(request, name, new, old, audit)
+        judgement = self._judgements.of(new.metadata.name or name, text, old_text)
+        return await self._ruled(request, name, judgement, request.namespace or new.metadata.namespace, audit)
 
     async def mutate(self, request: Request) -> Response:
         """Cards for the roles that leave them open. An object of the wrong shape is left to the schema, which says what is wrong."""
@@ -87,17 +95,17 @@ class DeploymentReviews:
             write = msgspec.structs.replace(write, scaler=Scaler.of(found) if found is not None else None)
         return judge(write)
 
-    async def _ruled(
-        self, request: Request, name: str, new: ModelDeployment, old: ModelDeployment | None, audit: dict[str, str]
-    ) -> Response:
-        subject = Subject(new, old, settings=self._settings, name=name)
-        subject.types = await self._types(registry.types_to_read(subject))
-        findings = registry.judge(subject)
+    async def _ruled(self, request: Request, name: str, judgement: Judgement, namespace: str, audit: dict[str, str]) -> Response:
+        subject = judgement.subject.beside(await self._types(registry.types_to_read(judgement.subject)))
+        findings = (*judgement.findings, *registry.judge(subject, ("types",)))[: registry.MOST_FINDINGS]
         if not findings:
             if registry.fabric_to_read(subject):
-                subject.fabric = await self._fabric(request.namespace or new.metadata.namespace, subject)
+                subject.fabric = await self._fabric(namespace, subject)
             findings = registry.judge_rest(subject)
-        warned = advice.warnings(advice.advise(subject, frozenset(finding.field for finding in findings)))
+        if len(findings) == len(judgement.findings):
+            warned = judgement.warnings
+        else:
+            warned = advice.warnings(advice.advise(subject, frozenset(finding.field for finding in findings)))
         if not findings:
             return response.allow(audit=audit, warnings=warned)
         self._count_refusals(request, findings)

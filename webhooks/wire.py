@@ -10,6 +10,7 @@ Source: decisions D4 and D5, field lessons F83, F84, F86, `70-performance`.
 
 import json
 import re
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -195,17 +196,34 @@ def read_metadata(obj: Object, *, owners: bool = False, labels: bool = False) ->
 
 def read_deployment(obj: Object) -> ModelDeployment:
     """The ModelDeployment in its leaves. Raises WrongShapeError when its types are not those of the kind."""
-    return ModelDeployment(metadata=read_metadata(obj), spec=read_spec(obj, _deployment_spec, ModelDeploymentSpec()))
+    return ModelDeployment(metadata=read_metadata(obj), spec=read_deployment_spec(spec_text(obj)))
 
 
-def read_deployments(new: Object | None, old: Object | None) -> tuple[ModelDeployment | None, ModelDeployment | None]:
-    """Both sides of a review; an unchanged spec is decoded once."""
-    after = read_deployment(new) if new else None
-    if old is None:
-        return after, None
-    if after is not None and new is not None and new.spec is not UNSET and new.spec == old.spec:
-        return after, ModelDeployment(metadata=read_metadata(old), spec=after.spec)
-    return after, read_deployment(old)
+def spec_text(obj: Object) -> bytes:
+    """`spec` as it came; empty where it is absent or null."""
+    spec = given(obj.spec)
+    return b"" if spec is None else bytes(spec)
+
+
+def read_deployment_spec(text: bytes) -> ModelDeploymentSpec:
+    """A ModelDeployment's `spec`, remembered by its very bytes where it is of a usual size.
+
+    The old object of a write is the new one of the write before, and most writes are sent again: dry runs, re-applied manifests. Raises
+    MalformedReviewError when a key occurs twice in it, WrongShapeError when its types are not those of the kind.
+    """
+    return _remembered_spec(text) if len(text) <= REMEMBERED_BYTES else _read_deployment_spec(text)
+
+
+def _read_deployment_spec(text: bytes) -> ModelDeploymentSpec:
+    if not text:
+        return ModelDeploymentSpec()
+    _refuse_repeats(text)
+    return _decode(_deployment_spec, text)
+
+
+REMEMBERED_SPECS, REMEMBERED_BYTES = 256, 8192
+
+_remembered_spec = lru_cache(maxsize=REMEMBERED_SPECS)(_read_deployment_spec)
 
 
 def read_scaler(obj: Object) -> ModelDeploymentScaler:
@@ -213,7 +231,7 @@ def read_scaler(obj: Object) -> ModelDeploymentScaler:
     return ModelDeploymentScaler(metadata=read_metadata(obj), spec=read_spec(obj, _scaler_spec, ScalerSpec()))
 
 
-def _refuse_repeats(leaf: Raw) -> None:
+def _refuse_repeats(leaf: Raw | bytes) -> None:
     """A leaf that becomes an object has no key twice: decoded and encoded again it is as long as before, or looked at exactly."""
     if len(_encoder.encode(_decode(_anything, leaf))) != len(leaf):
         _scan(bytes(leaf))
@@ -236,7 +254,7 @@ def _leaf(leaf: Raw | UnsetType, decoder: "msgspec.json.Decoder[T]", default: D)
     return default if found is None else _decode(decoder, found)
 
 
-def _decode(decoder: "msgspec.json.Decoder[T]", leaf: Raw) -> T:
+def _decode(decoder: "msgspec.json.Decoder[T]", leaf: Raw | bytes) -> T:
     """A leaf of the object under review. What goes wrong here is the sender's; a decode fault anywhere else is ours."""
     try:
         return decoder.decode(leaf)

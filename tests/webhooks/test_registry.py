@@ -136,8 +136,8 @@ def test_gating_loses_nothing() -> None:
     import msgspec
 
     for name, new, old in _deployments():
-        made = [msgspec.convert(obj, ModelDeployment) if obj else None for obj in (new, old)]
-        subject = Subject(made[0], made[1], settings=AdmissionSettings())  # type: ignore[arg-type]
+        made, former = (msgspec.convert(obj, ModelDeployment) if obj else None for obj in (new, old))
+        subject = Subject(made.spec, former.spec if former else None, name=made.metadata.name, settings=AdmissionSettings())
         missed = {
             rule.id for rule in registry.RULES if rule.phase != "types" and rule.when not in subject.features and list(rule.check(subject))
         }

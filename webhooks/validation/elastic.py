@@ -248,9 +248,9 @@ def elastic_owned_variable(subject: Subject) -> Iterator[Problem]:
 )
 def elastic_kept(subject: Subject) -> Iterator[Problem]:
     """It decides how the Pods are made."""
-    if subject.old is None:
+    if subject.old_spec is None:
         return
-    before = {role.name for role in subject.old.spec.roles if role.elastic_ep is not None}
+    before = {role.name for role in subject.old_spec.roles if role.elastic_ep is not None}
     after = {view.role.name: view for view, _ in _elastic(subject)}
     if bool(before) != bool(after):
         yield Problem(field="spec.roles.elasticEp", reason="Forbidden", said=f"the profile cannot be {'removed' if before else 'added'}")
@@ -273,7 +273,8 @@ def elastic_kept(subject: Subject) -> Iterator[Problem]:
 )
 def elastic_shape_kept(subject: Subject) -> Iterator[Problem]:
     """Equal values in other spellings are equal."""
-    if subject.old is None:
+    former = subject.old_spec
+    if former is None:
         return
     for view, width in _elastic(subject):
         old = view.old
@@ -287,10 +288,8 @@ def elastic_shape_kept(subject: Subject) -> Iterator[Problem]:
             yield Problem(
                 field=f"{view.path}.elasticEp.width", reason="Forbidden", said=f"cannot shrink from {old.elastic_ep.width} to {width}"
             )
-        if view.judges_line and _readable(subject) and subject.old.spec.engine.name == "vLLM":
-            yield from _arguments_kept(
-                view, RoleView(view.index, old, None, subject.old.spec).reading(subject.old.spec), view.reading(subject.spec)
-            )
+        if view.judges_line and _readable(subject) and former.engine.name == "vLLM":
+            yield from _arguments_kept(view, RoleView(view.index, old, None, former).reading(former), view.reading(subject.spec))
 
 
 def _arguments_kept(view: RoleView, before: RoleReading, after: RoleReading) -> Iterator[Problem]:

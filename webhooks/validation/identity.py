@@ -44,13 +44,13 @@ def kv_cache_frozen(subject: Subject) -> Iterator[Problem]:
 @rule("MD804", "RolesFrozen", "No role is added, removed or renamed.", "spec.roles[i].name", "spec.roles", when="update", source="3.2")
 def roles_frozen(subject: Subject) -> Iterator[Problem]:
     """Matched by name: another order is no change."""
-    if subject.old is None:
+    if subject.old_spec is None:
         return
     names = {view.role.name for view in subject.roles}
     for view in subject.roles:
         if view.old is None:
             yield Problem(field=f"{view.path}.name", value=view.role.name, said=_FROZEN)
-    for role in subject.old.spec.roles:
+    for role in subject.old_spec.roles:
         if role.name not in names:
             yield Problem(field="spec.roles", value=role.name, said=f"role {role.name!r} was removed; the set of roles {_FROZEN}")
 

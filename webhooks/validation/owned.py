@@ -238,10 +238,10 @@ def served_model_name(subject: Subject) -> Iterator[Problem]:
 
 def _served_before(subject: Subject, view: RoleView, served: tuple[str, ...]) -> bool:
     """Whether the stored role served those names already, of the same model and without a command of its own."""
-    old, former = subject.old, view.old
-    if old is None or former is None or former.command or old.spec.model.name != subject.spec.model.name:
+    old, former = subject.old_spec, view.old
+    if old is None or former is None or former.command or old.model.name != subject.spec.model.name:
         return False
-    return RoleView(view.index, former, None, old.spec).served_names(old.spec) == served
+    return RoleView(view.index, former, None, old).served_names(old) == served
 
 
 @rule(
