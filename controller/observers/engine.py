@@ -95,7 +95,7 @@ def refused(engine: str, pod: Pod) -> str:
     Half of a prefill/decode pair holds requests that its own gauges do not count. SGLang's own flag says so too, whatever the label is.
     """
     if pod.metadata.labels.get(keys.ROLE_KIND) in ("prefill", "decode") or (engine == "SGLang" and _disaggregated(pod)):
-        return "a replica of that kind cannot be read"
+        return "half of a pair holds requests that its own gauges do not count"
     return "" if engine in DRAIN_GAUGES else f"engine {engine} has no list of gauges"
 
 

@@ -123,14 +123,14 @@ async def test_drain_reads(engine: str, body: str, outcome: str) -> None:
             "SGLang",
             ["python", "-m", "sglang", "--disaggregation-mode", "decode"],
             "server",
-            "of that kind",
+            "half of a pair",
             id="SGLang decode by its flag",
         ),
         pytest.param(
-            "SGLang", ["python", "-m", "sglang", "--disaggregation-mode=prefill"], "server", "of that kind", id="SGLang prefill, joined"
+            "SGLang", ["python", "-m", "sglang", "--disaggregation-mode=prefill"], "server", "half of a pair", id="SGLang prefill, joined"
         ),
         pytest.param("SGLang", ["python", "-m", "sglang", "--tp-size", "2"], "server", "", id="a plain SGLang server"),
-        pytest.param("vLLM", ["vllm", "serve", "m"], "decode", "of that kind", id="half of a pair by its label"),
+        pytest.param("vLLM", ["vllm", "serve", "m"], "decode", "half of a pair", id="half of a pair by its label"),
         pytest.param("vLLM", ["vllm", "serve", "m"], "server", "", id="a plain vLLM server"),
         pytest.param("Other", [], "server", "no list of gauges", id="an engine without a list"),
     ],
