@@ -60,7 +60,7 @@ def contract(
     spec = deployment.spec
     if spec.router is None or refusal(deployment):
         return None
-    narrowed = {service.metadata.name for service in services if _is_narrowed(service)}
+    narrowed = {service.metadata.name for service in services if _is_narrowed(service, deployment.metadata.uid)}
     return RouterStatus(
         name=spec.router.name,
         endpoint=router_address(deployment),
@@ -90,10 +90,15 @@ def _role(deployment: ModelDeployment, role: Role, narrowed: set[str], https: bo
     )
 
 
-def _is_narrowed(service: Service) -> bool:
-    """A Service once narrowed stays so through quiet passes; its selector says whether it is."""
+def _is_narrowed(service: Service, owner_uid: str) -> bool:
+    """A Service once narrowed stays so through quiet passes; its selector says whether it is.
+
+    One of that name that another deployment controls, perhaps an earlier one of the same name, says nothing about this one.
+    """
+    owner = service.metadata.controller
     selector = service.spec.get("selector")
-    return isinstance(selector, dict) and selector.get(keys.ENDPOINT_ELIGIBLE) == "true"
+    ours = owner is not None and owner.uid == owner_uid
+    return ours and isinstance(selector, dict) and selector.get(keys.ENDPOINT_ELIGIBLE) == "true"
 
 
 def _metrics(deployment: ModelDeployment) -> RouterMetrics | None:

@@ -195,9 +195,10 @@ class Scene:
             )
         return self
 
-    def service(self, name: str, **selector: str) -> Self:
-        """A Service of that name with that selector."""
-        metadata = {"name": name, "namespace": NAMESPACE}
+    def service(self, name: str, owner: str = UID, **selector: str) -> Self:
+        """A Service of that name with that selector, controlled by the deployment of that UID."""
+        reference = {"apiVersion": keys.API_VERSION, "kind": "ModelDeployment", "name": NAME, "uid": owner, "controller": True}
+        metadata = {"name": name, "namespace": NAMESPACE, "ownerReferences": [reference]}
         self.objects.append({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"selector": selector}})
         return self
 

@@ -346,6 +346,14 @@ def test_the_router_contract() -> None:
     assert decode.selector["modeldeployment.gpustack.ai/endpoint-eligible"] == "true"
 
 
+def test_the_narrowed_service_of_another_deployment_narrows_nothing() -> None:
+    """Its name may be the role's, and its owner may even have been called the same: the owner's UID decides."""
+    narrowed = {"modeldeployment.gpustack.ai/endpoint-eligible": "true"}
+    contract = Scene().role("dec").router().service("qwen-dec", "an earlier one", **narrowed).judge().router
+    assert contract is not None
+    assert "modeldeployment.gpustack.ai/endpoint-eligible" not in contract.roles[0].selector
+
+
 def test_no_contract_where_the_router_cannot_be_rendered() -> None:
     """Published although the Deployment does not exist, withheld after a refusal, gone with the router."""
     assert scene().router(ready=None).judge().router is not None
