@@ -1,15 +1,22 @@
-"""Who else works on the cluster: kubelets, Kueue, and the garbage collector. Each reacts to writes, a little later, at its own pace.
+"""Who else works on the cluster: kubelets, Kueue, the resizer of elastic worlds, and the garbage collector.
+
+Each reacts to writes, a little later, at its own pace.
 
 How long an actor takes follows from the seed and the object's UID alone. What is random per run is drawn by the steps, not here.
 """
 
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from api import keys
+from controller.kinds import MODEL_DEPLOYMENTS
+from controller.observers.elastic import CONFIG_MAPS
 from kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS, SERVICES
 from tests.simulation.objects import (
     assignment,
     condition,
+    controller_uid,
     is_leaving,
     owned_by,
     reported,
@@ -23,6 +30,7 @@ FLAVORS: Final = ("a100", "h100")
 # How many Pods are on a node that is not heard of for minutes when they are to stop.
 LOST_NODES: Final = 0.06
 ADMITTED: Final = ("QuotaReserved", "Admitted")
+MOUNTED: Final = "PodReadyToStartContainers"
 
 
 def is_router(pod: Object) -> bool:
@@ -75,6 +83,8 @@ class Kubelet:
         }
         if self._chance(pod, "reports") < 0.7:  # some report unready first, some nothing until they are ready
             status["conditions"] = [condition("Ready", holds=False, at=self._world.stamp())]
+        if self._chance(pod, "mounts") < 0.5:  # the others have their volumes when they report ready
+            status["conditions"] = [*status.get("conditions", []), condition(MOUNTED, holds=True, at=self._world.stamp())]
         self._write(pod, status)
         self._world.after(1.0 + 9.0 * self._chance(pod, "load"), self.report, name, uid, True)
 
@@ -91,7 +101,10 @@ class Kubelet:
             return
         entry = condition("Ready", holds=ready, at=self._world.stamp())
         statuses = [{**c, "ready": ready} for c in pod["status"].get("containerStatuses", [])]
-        self._write(pod, {**pod["status"], "conditions": with_condition(pod, entry), "containerStatuses": statuses})
+        conditions = with_condition(pod, entry)
+        if not reported(pod, MOUNTED):
+            conditions.append(condition(MOUNTED, holds=True, at=self._world.stamp()))
+        self._write(pod, {**pod["status"], "conditions": conditions, "containerStatuses": statuses})
 
     def finish(self, name: str, uid: str, *, phase: str, reason: str = "") -> None:
         """The Pod ends by itself."""
@@ -189,6 +202,89 @@ class Kueue:
         self._world.store.replace(self._world.workloads, namespace, name, {**found, "status": status}, author="kueue")
 
 
+class Resizer:
+    """Keeps the record of each elastic world: how wide it is to be, how wide it is, what the engine refused.
+
+    `turn` says what is odd about a record from now on: a scale refused or given up, a width that nobody can tell, a text that is none, or
+    no record at all.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._moods: dict[str, str] = {}
+        self._asked = False
+        self.given_up: set[str] = set()  # UIDs whose record has said so at some time
+        world.watch(self._on_change)
+
+    def _on_change(self, change: Change) -> None:
+        if change.resource in (PODS, MODEL_DEPLOYMENTS) and not self._asked:
+            self._asked = True
+            self._world.after(2.0, self._record)
+
+    def turn(self, uid: str, mood: str) -> None:
+        """From now on the record of that deployment is so."""
+        self._moods[uid] = mood
+        self._world.after(0.5, self._record)
+
+    def told(self, uid: str, namespace: str) -> tuple[bool, int | None, int | None, bool] | None:
+        """What the record says: whether it is there, the desired and the live width, and whether a scale was given up; None for no text."""
+        found = self._world.store.find(CONFIG_MAPS, namespace, f"elastic-observation-{uid}")
+        if found is None:
+            return (False, None, None, False)
+        if found["data"]["observation.json"] == "{":
+            return None
+        document = {name.lower(): value for name, value in msgspec.json.decode(found["data"]["observation.json"]).items()}
+        layers = [{name.lower(): value for name, value in document[layer].items()} for layer in ("desired", "effective")]
+        width, live = (layer["value"] if layer["known"] else None for layer in layers)
+        refusal = {name.lower(): value for name, value in (document.get("refusal") or {}).items()}
+        return (True, width, live, refusal.get("abandoned", False))
+
+    def _record(self) -> None:
+        self._asked = False
+        for deployment in self._world.deployments():
+            role = next((role for role in deployment["spec"]["roles"] if "elasticEp" in role), None)
+            if role is not None and not is_leaving(deployment):
+                self._write(deployment, role)
+
+    def _write(self, deployment: Object, role: Object) -> None:
+        uid, namespace = meta(deployment)["uid"], meta(deployment)["namespace"]
+        name, mood = f"elastic-observation-{uid}", self._moods.get(uid, "")
+        found = self._world.store.find(CONFIG_MAPS, namespace, name)
+        if mood == "missing":
+            if found is not None:
+                self._world.store.delete(CONFIG_MAPS, namespace, name)
+            return
+        data = {"observation.json": "{" if mood == "garbage" else self._document(deployment, role, mood)}
+        if found is None:
+            owners = [owned_by(deployment, controller=False)]
+            self._world.store.create(
+                CONFIG_MAPS, {"metadata": {"name": name, "namespace": namespace, "ownerReferences": owners}, "data": data}
+            )
+        else:
+            self._world.store.patch(CONFIG_MAPS, namespace, name, {"data": data})
+
+    def _document(self, deployment: Object, role: Object, mood: str) -> str:
+        """In either spelling of Go's encoder."""
+        uid = meta(deployment)["uid"]
+        mine = [
+            p
+            for p in self._world.pods(**{keys.COMPONENT: role["name"]})
+            if controller_uid(p) == uid and reported(p, "Ready") == "True" and not is_leaving(p)
+        ]
+        width = {"known": True, "value": role["elasticEp"]["width"], "reason": ""}
+        live = {"known": mood != "blind", "value": len(mine), "reason": "the record of the world is gone" if mood == "blind" else ""}
+        document: Object = {"desired": width, "effective": live}
+        if mood in ("refused", "abandoned"):
+            document["refusal"] = {"attempts": 5 if mood == "abandoned" else 2, "message": "no room", "abandoned": mood == "abandoned"}
+        if mood == "abandoned":
+            self.given_up.add(uid)
+        return msgspec.json.encode(_capital(document) if self._world.chance(uid, "spelling") < 0.5 else document).decode()
+
+
+def _capital(value: Any) -> Any:
+    return {name[:1].upper() + name[1:]: _capital(inner) for name, inner in value.items()} if isinstance(value, dict) else value
+
+
 class Collector:
     """The garbage collector: what none of its owners outlives goes."""
 
@@ -203,7 +299,7 @@ class Collector:
     def _collect(self, uid: str) -> None:
         store = self._world.store
         alive = {meta(item)["uid"] for c in store.collections.values() for item in c.objects.values()}
-        kinds = [SERVICES, DEPLOYMENTS, REPLICA_SETS, PODS, *([self._world.workloads] if self._world.kueue else [])]
+        kinds = [SERVICES, DEPLOYMENTS, REPLICA_SETS, CONFIG_MAPS, PODS, *([self._world.workloads] if self._world.kueue else [])]
         for resource in kinds:
             for item in store.list(resource):
                 owners = [ref["uid"] for ref in meta(item).get("ownerReferences") or []]

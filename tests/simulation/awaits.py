@@ -8,7 +8,8 @@ from collections import Counter
 from typing import Final
 
 from tests.simulation.objects import NAMESPACE
-from tests.simulation.scenario import NAME, Scenario, Step
+from tests.simulation.scenario import Scenario, Step
+from tests.simulation.shapes import NAMES
 from tests.simulation.stage import Outcome, Stage, run
 from tests.simulation.store import Change, meta
 
@@ -25,7 +26,7 @@ def scenario(size: int) -> Scenario:
         "roles": [role],
         "router": {"name": "vllm-router", "replicas": 1},
     }
-    return Scenario(seed=5 * size, act="retire", kueue=True, spec=spec, binding=False, steps=(REMOVAL,))
+    return Scenario(seed=5 * size, act="retire", kueue=True, specs={NAMES[0]: spec}, steps=(REMOVAL,))
 
 
 class _Killing:
@@ -45,7 +46,7 @@ class _Killing:
     def _on_change(self, change: Change) -> None:
         assert self._stage is not None
         leader = self._stage.leader()
-        if change.resource.plural != "modeldeployments" or change.new is None or leader is None or meta(change.new)["name"] != NAME:
+        if change.resource.plural != "modeldeployments" or change.new is None or leader is None or meta(change.new)["name"] != NAMES[0]:
             return
         if change.author == "user" and change.old is not None and meta(change.new)["namespace"] == NAMESPACE:
             self._began = leader.steps

@@ -8,10 +8,10 @@ what the spec no longer declares, so that a removal past the operation is seen t
 from contextlib import suppress
 
 from api import keys
-from controller.kinds import BINDINGS, MODEL_DEPLOYMENTS
+from controller.kinds import ARTIFACTS, BINDINGS, MODEL_DEPLOYMENTS
 from kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS, SERVICES
 from tests.simulation.actors import is_router
-from tests.simulation.objects import controller_uid, is_leaving, owned_by, pod, reported, router_pod, spec_hash
+from tests.simulation.objects import controller_uid, elastic_head, is_leaving, owned_by, pod, positions, reported, router_pod, spec_hash
 from tests.simulation.store import Change, Object, RefusedError, labels, meta
 from tests.simulation.world import World
 
@@ -28,7 +28,7 @@ class Converger:
         world.watch(self._on_change)
 
     def _on_change(self, change: Change) -> None:
-        if change.resource in (PODS, MODEL_DEPLOYMENTS, DEPLOYMENTS, BINDINGS) and not self._asked:
+        if change.resource in (PODS, MODEL_DEPLOYMENTS, DEPLOYMENTS, BINDINGS, ARTIFACTS) and not self._asked:
             self._asked = True
             self._world.after(1.0, self._converge)
 
@@ -39,11 +39,14 @@ class Converger:
                 self._tear_down(deployment)
             else:
                 self._roles(deployment)
+                self._head(deployment)
                 self._services(deployment)
                 self._router(deployment)
 
     def _owned(self, deployment: Object) -> list[Object]:
-        return [item for item in self._world.pods() if controller_uid(item) == meta(deployment)["uid"]]
+        """The label narrows, the owner decides."""
+        labelled = self._world.pods(**{keys.INSTANCE: meta(deployment)["name"]})
+        return [item for item in labelled if controller_uid(item) == meta(deployment)["uid"]]
 
     def _delete(self, item: Object) -> None:
         self._world.store.delete(PODS, meta(item)["namespace"], meta(item)["name"], uid=meta(item)["uid"], author="converger")
@@ -61,10 +64,11 @@ class Converger:
         reserved = (operation["roleName"], operation["replicaOrdinal"]) if operation else None
         turning = any(is_leaving(item) for item in owned)
         cache = self._cache(deployment)
-        blocked = "kvCache" in spec and cache is None
+        unresolved = not self._weights(deployment)
+        blocked = unresolved or ("kvCache" in spec and cache is None)
         for role in spec["roles"]:
             wanted = spec_hash(spec, role, cache)
-            for ordinal in range(role.get("replicas", 1)):
+            for ordinal in range(positions(role)):
                 at = [i for i in owned if labels(i).get(keys.COMPONENT) == role["name"] and labels(i).get(keys.POD_ORDINAL) == str(ordinal)]
                 if any(is_leaving(item) for item in at) or (role["name"], ordinal) == reserved:
                     continue
@@ -81,7 +85,7 @@ class Converger:
                         for item in at:
                             self._delete(item)
                     continue
-                if sizes - {str(role.get("size", 1))}:
+                if sizes - {str(role.get("size", 1))} or unresolved:
                     continue
                 seats = {labels(i).get(keys.MEMBER_INDEX) for i in at}
                 for member in range(role.get("size", 1)):
@@ -95,11 +99,27 @@ class Converger:
                 self._shed(deployment, owned)
 
     def _shed(self, deployment: Object, owned: list[Object]) -> None:
-        counts = {role["name"]: role.get("replicas", 1) for role in deployment["spec"]["roles"]}
+        counts = {role["name"]: positions(role) for role in deployment["spec"]["roles"]}
         for item in owned:
             ordinal = labels(item).get(keys.POD_ORDINAL, "")
             if ordinal.isdigit() and int(ordinal) >= counts.get(labels(item).get(keys.COMPONENT, ""), 0) and not is_leaving(item):
                 self._delete(item)
+
+    def _head(self, deployment: Object) -> None:
+        """The Ray head of an elastic deployment."""
+        head = elastic_head(deployment)
+        if not any("elasticEp" in role for role in deployment["spec"]["roles"]) or not self._weights(deployment):
+            return
+        if not any(labels(item).get(keys.COMPONENT) == head["name"] for item in self._owned(deployment)):
+            self._create(pod(deployment, head, 0, 0, "0" * 16))
+
+    def _weights(self, deployment: Object) -> bool:
+        """Whether the model's weights can be asked for: no artifact is named, or it is resolved."""
+        reference = deployment["spec"]["model"].get("artifactRef")
+        if reference is None:
+            return True
+        found = self._world.store.find(ARTIFACTS, meta(deployment)["namespace"], reference["name"])
+        return found is not None and reported(found, "Resolved") == "True"
 
     def _cache(self, deployment: Object) -> Object | None:
         declared = deployment["spec"].get("kvCache")
@@ -126,9 +146,14 @@ class Converger:
     def _services(self, deployment: Object) -> None:
         namespace, name = meta(deployment)["namespace"], meta(deployment)["name"]
         for service in (name, *(f"{name}-{role['name']}" for role in deployment["spec"]["roles"])):
-            if self._world.store.find(SERVICES, namespace, service) is None:
+            found = self._world.store.find(SERVICES, namespace, service)
+            if found is None:
                 body = {"metadata": {"name": service, "namespace": namespace, "ownerReferences": [owned_by(deployment)]}}
-                self._world.store.create(SERVICES, {**body, "spec": {"selector": {keys.INSTANCE: name}}}, "converger")
+                found = self._world.store.create(SERVICES, {**body, "spec": {"selector": {keys.INSTANCE: name}}}, "converger")
+            narrow = any(labels(item).get(keys.ENDPOINT_ELIGIBLE) == "true" for item in self._owned(deployment))
+            if narrow and controller_uid(found) == meta(deployment)["uid"]:  # a Service of that name of somebody else is left alone
+                change = {"spec": {"selector": {keys.ENDPOINT_ELIGIBLE: "true"}}}
+                self._world.store.patch(SERVICES, namespace, service, change, author="converger")
 
     def _router(self, deployment: Object) -> None:
         namespace, name = meta(deployment)["namespace"], f"{meta(deployment)['name']}-router"

@@ -5,7 +5,7 @@ A claim of Unknown needs no support.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from api import keys
@@ -13,6 +13,7 @@ from api.objects import Pod
 from api.reasons import TYPES
 from controller.cache import Cache, Key
 from controller.kinds import CachedDeployment, KindName
+from tests.simulation.actors import MOUNTED
 from tests.simulation.network import Network
 from tests.simulation.store import Object
 
@@ -24,11 +25,13 @@ Claim = tuple[str, str]
 class View:
     """One deployment as its controller's cache has it at this moment."""
 
-    def __init__(self, cache: Cache, key: Key, cached: CachedDeployment, network: Network) -> None:
+    def __init__(self, cache: Cache, key: Key, cached: CachedDeployment, network: Network, given_up: Collection[str]) -> None:
         self.deployment = cached.deployment
         self.cache = cache
         self.key = key
         self.network = network
+        self.given_up = given_up
+        self.elastic = {role.name for role in cached.deployment.spec.roles if role.elastic_ep is not None}
         uid = cached.metadata.uid
         self.pods = [p for p in cache.pods(key) if any(r.uid == uid and r.controller for r in p.metadata.owner_references)]
         self.by_uid = {pod.metadata.uid: pod for pod in self.pods}
@@ -40,11 +43,15 @@ class View:
 
     def ready(self, role: str) -> int:
         """Whole replicas of a role whose every member reports ready and stays."""
-        return sum(self._whole(pods) and all(says(pod) == "True" for pod in pods) for (name, _), pods in self._placed() if name == role)
+        return sum(self._whole(pods) and all(says(pod) == "True" for pod in pods) for pods in self._replicas(role))
 
     def whole(self, role: str) -> int:
         """Whole replicas of a role."""
-        return sum(self._whole(pods) for (name, _), pods in self._placed() if name == role)
+        return sum(self._whole(pods) for pods in self._replicas(role))
+
+    def _replicas(self, role: str) -> list[list[Pod]]:
+        """Of an elastic role the master at ordinal 0 is the only one."""
+        return [pods for (name, at), pods in self._placed() if name == role and (at == "0" or role not in self.elastic)]
 
     def _placed(self) -> list[tuple[tuple[str, str], list[Pod]]]:
         return [(place, pods) for place, pods in self.seats.items() if place[1].isdigit()]
@@ -79,6 +86,8 @@ def _role(view: View, role: Object) -> Iterator[Claim]:
         yield "every ready replica is counted", f"role {role['name']} claims {role['ready']}, the cache has {counted}"
     if role.get("endpoints", {}).get("eligible") is not None and role["endpoints"]["eligible"] > counted:
         yield "what is not ready is not eligible", f"role {role['name']}: {role['endpoints']['eligible']} of {counted}"
+    if role["name"] in view.elastic:
+        yield from _collective(role)
     for group in role.get("groups") or []:
         failing = False
         for member in group.get("members") or []:
@@ -91,8 +100,20 @@ def _role(view: View, role: Object) -> Iterator[Claim]:
                 yield "Unknown never turns False without a definite fact", f"member {member['name']} is {said or 'unreported'}"
         if group["state"] == "NotReady" and not failing:
             yield "Unknown never turns False without a definite fact", f"group {role['name']}/{group['ordinal']} is NotReady"
+        if group["state"] == "Unverified":  # no engine of this world ever fails a probe: it answers, or it does not
+            yield "Unknown never turns False without a definite fact", f"group {role['name']}/{group['ordinal']} is Unverified"
         if group["state"] == "Eligible" and not all(m["ready"] == "True" for m in group["members"]):
             yield "what is not ready is not eligible", f"group {role['name']}/{group['ordinal']}"
+
+
+def _collective(role: Object) -> Iterator[Claim]:
+    """An elastic world is one group that is never evaluated, and its routers' selection has no count."""
+    groups = role.get("groups") or []
+    said = [(group["ordinal"], group["state"], group["reason"], group.get("qualifiedAt")) for group in groups]
+    if said not in ([], [(0, "Unknown", "CollectiveNotEvaluated", None)]):
+        yield "an elastic collective is one group, and not evaluated", f"{role['name']}: {said}"
+    if role["endpoints"]["serving"].get("value") is not None:
+        yield "an elastic collective is one group, and not evaluated", f"{role['name']}: serving is counted"
 
 
 def _quota(view: View, reason: str) -> bool:
@@ -155,6 +176,43 @@ def _binding(view: View, reason: str) -> bool:
     return found.metadata.deletion_timestamp is not None or found.status.phase != "Ready" or not granted
 
 
+def _weights(view: View, reason: str) -> bool:
+    """The artifact is not there, is not resolved, or some Pod of a declared role has not got its weights."""
+    reference = view.deployment.spec.model.artifact_ref
+    if reference is None:
+        return False
+    artifact = view.cache.find(KindName.ARTIFACT, view.key.namespace, reference.name)
+    if artifact is None or reason == "ArtifactNotFound":
+        return artifact is None and reason == "ArtifactNotFound"
+    resolved = any(c["type"] == "Resolved" and c["status"] == "True" for c in artifact.status["conditions"])
+    if reason not in ("Downloading", "WeightsNotMounted", "Materializing", "MaterializationFailed"):
+        return not resolved
+    declared = {role.name for role in view.deployment.spec.roles}
+    pods = [
+        pod for (role, _), mates in view._placed() if role in declared for pod in mates if pod.status.phase not in ("Failed", "Succeeded")
+    ]
+    if artifact.status["delivery"] == "Engine":
+        return resolved and any(
+            not all(c.ready for c in pod.status.container_statuses) or not pod.status.container_statuses for pod in pods
+        )
+    return resolved and any(not any(c.type == MOUNTED and c.status == "True" for c in pod.status.conditions) for pod in pods)
+
+
+def _events(view: View, reason: str) -> bool:
+    """No router listens; or one does, and a producing role's Pods open no ports for it."""
+    spec = view.deployment.spec
+    if spec.router is None:
+        return reason == "NoRouter" and any(role.kind != "Server" for role in spec.roles)
+    if spec.router.name != "llm-d-router" or spec.engine.name != "vLLM":
+        return True
+    silent = {pod.metadata.labels.get(keys.COMPONENT) for pod in view.pods if len(pod.spec.containers[0].ports) == 1}
+    return any(role.kind not in ("Decode", "Encode") and role.name in silent for role in spec.roles)
+
+
+def _elastic(view: View, _reason: str) -> bool:
+    return view.deployment.metadata.uid in view.given_up
+
+
 FALSE: Final[dict[str, Callable[[View, str], bool]]] = {
     "QuotaReserved": _quota,
     "CacheAttached": _cache,
@@ -163,6 +221,9 @@ FALSE: Final[dict[str, Callable[[View, str], bool]]] = {
     "RouterReady": _router,
     "EndpointEligibility": _eligibility,
     "DomainRegistered": _binding,
+    "WeightsReady": _weights,
+    "KVEventsPublishing": _events,
+    "ElasticResize": _elastic,
 }
 
 

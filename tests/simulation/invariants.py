@@ -13,6 +13,8 @@ from controller.cache import Key
 from controller.kinds import MODEL_DEPLOYMENTS, KindName
 from kube.resources import LEASES, PODS
 from tests.simulation import evidence
+from tests.simulation.actors import Resizer
+from tests.simulation.belonging import Belonging
 from tests.simulation.network import Network
 from tests.simulation.objects import is_leaving
 from tests.simulation.process import Process
@@ -31,6 +33,13 @@ ATTEMPTS: Final = 4
 STATES: Final = (*REVERSIBLE[:4], *DELETING)
 
 
+Sent = tuple[str, str, str]  # process, namespace, name
+
+
+def _sent(request: Request) -> Sent:
+    return request.who, request.namespace, request.name
+
+
 class BrokenError(AssertionError):
     """An invariant does not hold."""
 
@@ -42,8 +51,10 @@ class BrokenError(AssertionError):
 class Invariants:
     """`broken` is the first breach; the run ends with it."""
 
-    def __init__(self, world: World, network: Network, find: Callable[[str], Process | None]) -> None:
+    def __init__(self, world: World, network: Network, resizer: Resizer, find: Callable[[str], Process | None]) -> None:
         self._world = world
+        self._resizer = resizer
+        self._belonging = Belonging(world)
         self._find = find
         self._network = network
         self.broken: BrokenError | None = None
@@ -52,10 +63,10 @@ class Invariants:
         self.transitions: defaultdict[str, int] = defaultdict(int)
         self._holder: tuple[str, float, bool] = ("", 0.0, False)  # who, since when, whether it was taken by force
         self._renewed = 0.0
-        self._last_body: dict[str, Any] = {}
+        self._last_body: dict[Sent, Any] = {}
         self._failed: defaultdict[tuple[str, str], int] = defaultdict(int)  # process and kind -> lists that failed since one came
         self._listed: defaultdict[str, set[str]] = defaultdict(set)  # process -> kinds of which it got a list
-        self._own: dict[str, tuple[str, float]] = {}  # process -> the version of its last status write, and when it knew of it
+        self._own: dict[Sent, tuple[str, float]] = {}  # the version of its last status write of an object, and when it knew of it
         world.watch(self._on_change)
 
     def attach(self, process: Process) -> None:
@@ -81,14 +92,14 @@ class Invariants:
         process = self._find(request.who)
         if process is not None and request.plural == "pods" and request.method == "PATCH":
             self._takes_label_for_a_reason(process, request)
-        if process is None or request.subresource != "status" or self._last_body.get(request.who) == request.body:
+        if process is None or request.subresource != "status" or self._last_body.get(_sent(request)) == request.body:
             return
-        self._last_body[request.who] = request.body
+        self._last_body[_sent(request)] = request.body
         key = Key(request.namespace, request.name)
         cached = process.controller.cache.deployment(key)
         if cached is None or (request.body.get("metadata") or {}).get("resourceVersion") != cached.metadata.resource_version:
             return  # judged from a version that is over: the server refuses it
-        view = evidence.View(process.controller.cache, key, cached, self._network)
+        view = evidence.View(process.controller.cache, key, cached, self._network, self._resizer.given_up)
         for invariant, detail in evidence.unsupported(view, request.body.get("status") or {}):
             self.breach(invariant, detail)
 
@@ -101,12 +112,12 @@ class Invariants:
         cached = cache.deployment(key) if key is not None else None
         if key is None or cached is None or change.get(keys.ENDPOINT_ELIGIBLE, "") is not None:
             return
-        if not evidence.retracted(evidence.View(cache, key, cached, self._network), pod):
+        if not evidence.retracted(evidence.View(cache, key, cached, self._network, self._resizer.given_up), pod):
             self.breach("an Unknown criterion revokes nothing", f"{request.who} takes the label from {request.name}")
 
     def _knows_own_write(self, request: Request) -> None:
         """A judgement of a version that the process itself has replaced is judging the past; it would only meet a conflict."""
-        version, at = self._own.get(request.who, ("", 0.0))
+        version, at = self._own.get(_sent(request), ("", 0.0))
         sent = (request.body.get("metadata") or {}).get("resourceVersion") or ""
         if version and sent and int(sent) < int(version) and self._world.now - at < FORGOTTEN_SECONDS:
             self.breach("own writes are waited for", f"{request.who} judged @{sent} after it wrote @{version}")
@@ -117,17 +128,17 @@ class Invariants:
         if missing := owed - self._listed[request.who]:
             self.breach("no status while a kind cannot be read", f"{request.who} never listed {sorted(missing)}")
         failing = sorted(kind for kind in owed if self._failed[request.who, kind] >= ATTEMPTS)
-        if failing and self._last_body.get(request.who) != request.body:
+        if failing and self._last_body.get(_sent(request)) != request.body:
             self.breach("no status while a kind cannot be read", f"{request.who} failed to list {failing}")
         process = self._find(request.who)
         blind = [name for name, kind in process.controller.reflectors.items() if not kind.readable] if process is not None else []
-        if blind and self._last_body.get(request.who) != request.body:
+        if blind and self._last_body.get(_sent(request)) != request.body:
             self.breach("no status while a kind cannot be read", f"{request.who} cannot read {sorted(blind)}")
 
     def _on_answer(self, request: Request, response: Response | None) -> None:
         """`response` is None where none came."""
         if response is not None and request.subresource == "status" and response.version:
-            self._own[request.who] = (response.version, self._world.now)
+            self._own[_sent(request)] = (response.version, self._world.now)
         if request.method == "GET" and not request.name and not request.namespace and "watch" not in request.params:
             if response is not None and response.status == 200:
                 self._listed[request.who].add(request.plural)
@@ -236,6 +247,8 @@ class Invariants:
             self._on_annotations(old, new)
             return
         self.status_writes += 1
+        for detail in self._belonging.foreign(new):
+            self.breach("nothing of one deployment in the status of another", detail)
         if after.get("observedGeneration", 0) > meta(new)["generation"] or after.get("observedGeneration", 0) < before.get(
             "observedGeneration", 0
         ):

@@ -13,9 +13,9 @@ import httpx
 import msgspec
 
 from api import keys
-from kube.resources import PODS
+from kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from tests.simulation.actors import is_router
-from tests.simulation.objects import is_leaving, reported
+from tests.simulation.objects import HEAD_SUFFIX, controller_uid, is_leaving, reported
 from tests.simulation.store import Object, labels, meta
 from tests.simulation.world import World
 
@@ -44,14 +44,31 @@ class Network:
         """For how long the engine has been busy by now; 0 when it is idle."""
         return self.world.now - self.busy_since[uid] if self.busy.get(uid, 0.0) > self.world.now else 0.0
 
+    def calm(self) -> None:
+        """Everybody answers, and sensibly, from now on."""
+        self.nonsense = self.dissent = 0.0
+        self.down.clear()
+
+    def views(self, pod: Object, owner: Object) -> bool:
+        """Whether the Pod is a running router of that deployment."""
+        above = next((item for item in self.world.store.list(REPLICA_SETS) if meta(item)["uid"] == controller_uid(pod)), None)
+        deployment = above and next((d for d in self.world.store.list(DEPLOYMENTS) if meta(d)["uid"] == controller_uid(above)), None)
+        ours = deployment is not None and controller_uid(deployment) == meta(owner)["uid"]
+        named = is_router(pod) and labels(pod)[keys.ROUTER] == owner["spec"]["router"]["name"]
+        return bool(ours and named and pod["status"].get("phase") == "Running")
+
+    def selected(self, router: Object) -> set[str]:
+        """UIDs of the Pods that it selects."""
+        return {row["worker_id"] for row in self._selection(router) if row["selection"]["in_selection"]}
+
     def pod_at(self, host: str) -> Object | None:
         """The Pod of an address."""
         return next((pod for pod in self.world.store.list(PODS) if pod["status"].get("podIP") == host), None)
 
-    def answer(self, pod: Object, path: str, body: bytes) -> Any:
+    def answer(self, pod: Object, port: int, path: str, body: bytes) -> Any:
         """The document or the text of a 200; None for 404."""
         uid = meta(pod)["uid"]
-        if path == "/observer/endpoints" and is_router(pod):
+        if path == "/observer/endpoints" and port == observer_port(pod):
             return self._view(pod)
         if is_router(pod):
             return None
@@ -85,6 +102,7 @@ class Network:
         if succeeded or failed:
             lines.append(f'vllm:mooncake_store_operation_total{{status="ok"}} {succeeded}')
             lines.append(f'vllm:mooncake_store_operation_total{{status="error"}} {failed}')
+            lines.append(f"sglang:backuped_tokens_total {64 * succeeded}")
         return "\n".join(lines) + "\n"
 
     def _view(self, router: Object) -> Any:
@@ -105,7 +123,11 @@ class Network:
         mine = [
             pod
             for pod in self.world.pods(**{keys.INSTANCE: labels(router).get(keys.INSTANCE, "")})
-            if not is_router(pod) and pod["status"].get("podIP") and not is_leaving(pod) and reported(pod, "Ready") == "True"
+            if not is_router(pod)
+            and not labels(pod).get(keys.COMPONENT, "").endswith(HEAD_SUFFIX)
+            and pod["status"].get("podIP")
+            and not is_leaving(pod)
+            and reported(pod, "Ready") == "True"
         ]
         narrowed = any(labels(pod).get(keys.ENDPOINT_ELIGIBLE) == "true" for pod in mine)
         rows = []
@@ -122,6 +144,12 @@ class Network:
                 }
             )
         return rows
+
+
+def observer_port(pod: Object) -> int:
+    """Where a router tells what it selects; 0 for what is no router."""
+    name = labels(pod).get(keys.ROUTER)
+    return 0 if name is None else keys.ROUTER_OBSERVER_PORT_LLMD if name == "llm-d-router" else keys.ROUTER_PORT
 
 
 class Dial(httpx.AsyncBaseTransport):
@@ -143,7 +171,7 @@ class Dial(httpx.AsyncBaseTransport):
             raise httpx.ReadTimeout("silence")
         if network.nonsense > network.world.now:
             return httpx.Response(200, stream=httpx.ByteStream(b"<html>proxy error</html>"))
-        answer = network.answer(pod, request.url.path, await request.aread())
+        answer = network.answer(pod, request.url.port or 80, request.url.path, await request.aread())
         await asyncio.sleep(self._rng.uniform(0.001, 0.02))
         if answer is None:
             return httpx.Response(404)

@@ -8,6 +8,8 @@ from api import keys
 from tests.simulation.store import Object, meta
 
 NAMESPACE = "serving"
+HEAD_SUFFIX = "-elastic-head"
+EVENT_PORTS = (keys.KV_EVENTS_PORT, keys.KV_REPLAY_PORT)
 CREDITS = "credits.gpustack.ai/nvidia"
 
 
@@ -37,6 +39,9 @@ def pod(owner: Object, role: Object, ordinal: int, member: int, hashed: str) -> 
     kind = (role.get("kind") or "Server").lower()
     named = {"generateName": f"{name}-{role['name']}-"} if size == 1 else {"name": f"{name}-{role['name']}-r{ordinal}-m{member}"}
     managed = {} if role.get("command") else {keys.PROMETHEUS_PORT: "8000"}
+    main: Object = {"name": keys.MAIN_CONTAINER, "ports": [{"containerPort": 8000}]}
+    if publishes(owner["spec"], kind):
+        main |= {"args": ["--kv-events-config", "{}"], "ports": [{"containerPort": port} for port in (8000, *EVENT_PORTS)]}
     return {
         "metadata": {
             **named,
@@ -59,11 +64,29 @@ def pod(owner: Object, role: Object, ordinal: int, member: int, hashed: str) -> 
             "ownerReferences": [owned_by(owner)],
         },
         "spec": {
-            "containers": [{"name": keys.MAIN_CONTAINER, "ports": [{"containerPort": 8000}]}],
+            "containers": [main],
+            "nodeName": f"node-{(ordinal + member) % 3}",
             "terminationGracePeriodSeconds": 30,
         },
         "status": {"phase": "Pending"},
     }
+
+
+def publishes(spec: Object, kind: str) -> bool:
+    """Whether a Pod of that kind is rendered to publish what its cache does."""
+    router = spec.get("router") or {}
+    return router.get("name") == "llm-d-router" and spec["engine"]["name"] == "vLLM" and kind not in ("decode", "encode")
+
+
+def elastic_head(owner: Object) -> Object:
+    """The role under which the Ray head of an elastic deployment runs; it is in no spec."""
+    return {"name": f"{meta(owner)['name']}{HEAD_SUFFIX}", "kind": "Server", "size": 1}
+
+
+def positions(role: Object) -> int:
+    """How many ordinals of a role are to be occupied: an elastic role's workers each have one."""
+    count: int = role["elasticEp"]["width"] if "elasticEp" in role else role.get("replicas", 1)
+    return count
 
 
 def router_pod(owner: Object, deployment: Object, replica_set: Object) -> Object:

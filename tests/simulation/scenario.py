@@ -1,29 +1,28 @@
-"""What happens in a run: a deployment of some shape and a list of steps, drawn from a seed.
+"""What happens in a run: deployments of some shape and a list of steps, drawn from a seed.
 
 A step carries everything it needs as numbers and finds its object when it is taken, so that any sublist of a scenario is a scenario.
 """
 
 import random
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from tests.simulation.objects import NAMESPACE
+from tests.simulation import shapes
 from tests.simulation.store import Object
-
-NAME: Final = "demo"
 
 
 class Step(NamedTuple):
-    """`index` is its place in the scenario of the seed, `wait` the seconds before it, `at` and `size` numbers in [0, 1)."""
+    """`index` is its place in the scenario of the seed, `wait` the seconds before it; `at`, `size` and `whom` are numbers in [0, 1)."""
 
     index: int
     wait: float
     kind: str
     at: float
     size: float
+    whom: float = 0.0
 
     def __str__(self) -> str:
-        return f"#{self.index:<3} +{self.wait:6.2f} s  {self.kind} (at {self.at:.3f}, size {self.size:.3f})"
+        return f"#{self.index:<3} +{self.wait:6.2f} s  {self.kind} (at {self.at:.3f}, size {self.size:.3f}, whom {self.whom:.3f})"
 
 
 # What may happen, and how often relative to the rest.
@@ -42,6 +41,9 @@ KINDS: Final[dict[str, int]] = {
     "recreate-deployment": 1,
     "toggle-router": 1,
     "foreign-condition": 2,
+    "instance-type": 2,
+    "impostor": 2,
+    "strip": 1,
     # kubelets
     "unready": 4,
     "restart": 2,
@@ -59,6 +61,7 @@ KINDS: Final[dict[str, int]] = {
     "dissent": 1,
     "operations": 2,
     "binding": 2,
+    "artifact": 2,
     # the API server and the way to it
     "drop-watch": 4,
     "compact": 4,
@@ -106,90 +109,68 @@ AROUND_A_RETIREMENT: Final = (
 )
 
 
+# What is likelier where several deployments share a namespace.
+AMONG_SEVERAL: Final = {
+    "recreate-deployment": 5,
+    "delete-deployment": 2,
+    "artifact": 6,
+    "resize": 5,
+    "elastic-record": 6,
+    "instance-type": 4,
+    "impostor": 4,
+    "toggle-router": 3,
+    "operations": 4,
+}
+
+
 @dataclass(frozen=True)
 class Scenario:
-    """A seed's shape and steps."""
+    """A seed's shape and steps. `specs`: the deployments by name."""
 
     seed: int
     act: str
     kueue: bool
-    spec: Object
-    binding: bool
+    specs: dict[str, Object]
     steps: tuple[Step, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The deployments' names."""
+        return tuple(self.specs)
+
+    @property
+    def cached(self) -> bool:
+        """Whether some deployment declares a cache."""
+        return any("kvCache" in spec for spec in self.specs.values())
 
 
 def draw(seed: int) -> Scenario:
-    """The scenario of a seed."""
+    """The scenario of a seed: in a third of them one removal and what may come between, in a third several deployments."""
     rng = random.Random(f"scenario/{seed}")
-    focused = rng.random() < 0.5
-    spec = _spec(rng, focused=focused)
-    kinds = AROUND_A_RETIREMENT if focused else tuple(KINDS)
-    weights = [KINDS[kind] for kind in kinds]
-    drawn = [rng.choices(kinds, weights)[0] for _ in range(rng.randint(4, 14))]
+    make = rng.random()
+    focused, shared = make < 0.35, make > 0.65
+    specs = shapes.several(rng) if shared else shapes.alone(rng, focused=focused)
+    weighed = {**KINDS, **(AMONG_SEVERAL if shared else {})}
+    kinds = AROUND_A_RETIREMENT if focused else tuple(weighed)
+    weights = [weighed[kind] for kind in kinds]
+    drawn = [rng.choices(kinds, weights)[0] for _ in range(rng.randint(4, 12 if shared else 14))]
     if focused:
         drawn[0] = rng.choice(("shrink", "shrink", "surplus", "drop-role"))
     steps = tuple(
-        Step(index, round(rng.expovariate(1 / (4.0 if focused else 7.0)), 2), kind, rng.randrange(1000) / 1000, rng.randrange(1000) / 1000)
+        Step(
+            index,
+            round(rng.expovariate(1 / (4.0 if focused else 7.0)), 2),
+            kind,
+            rng.randrange(1000) / 1000,
+            rng.randrange(1000) / 1000,
+            rng.randrange(1000) / 1000,
+        )
         for index, kind in enumerate(drawn)
     )
     return Scenario(
         seed=seed,
         act="retire" if focused or rng.random() < 0.7 else "status",
         kueue=rng.random() < 0.8,
-        spec=spec,
-        binding="kvCache" in spec,
+        specs=specs,
         steps=steps,
     )
-
-
-def _spec(rng: random.Random, *, focused: bool) -> Object:
-    engine, version = rng.choice((("vLLM", "0.25.1"), ("vLLM", "0.29.0"), ("SGLang", "0.5.21"), ("vLLM", "0.11.0")))
-    spec: dict[str, Any] = {"model": {"name": "qwen"}, "engine": {"name": engine, "version": version}}
-    shape = rng.random()
-    if shape < (0.6 if focused else 0.4):
-        spec["roles"] = [_role("main", "Server", rng.randint(2 if focused else 1, 3), 2 if rng.random() < 0.25 else 1)]
-    elif shape < (0.95 if focused else 0.65):
-        spec["roles"] = [_role("left", "Server", rng.randint(1, 2), 1), _role("right", "Server", rng.randint(1, 2), rng.choice((1, 1, 2)))]
-    else:
-        spec["roles"] = [_role("prefill", "Prefill", rng.randint(1, 2), 1), _role("decode", "Decode", rng.randint(1, 2), 1)]
-    if rng.random() < (0.9 if focused else 0.7):
-        spec["router"] = {"name": "vllm-router" if engine == "vLLM" else "sglang-gateway", "replicas": rng.choice((1, 1, 2))}
-    if rng.random() < 0.25:
-        spec["kvCache"] = {"poolRef": {"name": "cache"}, "connector": "Mooncake"}
-    return spec
-
-
-def _role(name: str, kind: str, replicas: int, size: int) -> Object:
-    return {
-        "name": name,
-        "kind": kind,
-        "replicas": replicas,
-        "size": size,
-        "instanceType": "h100",
-        "extraArgs": ["--max-model-len", "4096"],
-    }
-
-
-def deployment(scenario: Scenario) -> Object:
-    """The ModelDeployment as the user creates it."""
-    metadata = {"name": NAME, "namespace": NAMESPACE, "finalizers": ["worker.gpustack.ai/teardown"]}
-    return {"metadata": metadata, "spec": scenario.spec}
-
-
-def instance_type() -> Object:
-    """The instance type that every role names."""
-    return {
-        "metadata": {"name": "h100"},
-        "spec": {"acceleratable": True},
-        "status": {"entrance": "gpustack-fnv64-0000000000000001", "accelerator": {"manufacturer": "nvidia"}},
-    }
-
-
-def binding(at: str) -> Object:
-    """The Binding that a declared cache resolves by."""
-    granted = {"type": "QuotaGranted", "status": "True", "reason": "Granted", "message": "", "lastTransitionTime": at}
-    return {
-        "metadata": {"name": "cache", "namespace": NAMESPACE},
-        "spec": {"poolRef": {"name": "pool"}, "domain": {"name": "domain", "blockSize": 64, "dtype": "fp8"}},
-        "status": {"phase": "Ready", "conditions": [granted]},
-    }

@@ -9,32 +9,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
 import structlog
 
-from api.status import decode_status, encode_status
-from controller.dump import snapshots
-from controller.kinds import BINDINGS, INSTANCE_TYPES, MODEL_DEPLOYMENTS, POOLS
+from controller.kinds import ARTIFACTS, BINDINGS, INSTANCE_TYPES, MODEL_DEPLOYMENTS, POOLS
 from controller.settings import ControllerSettings
 from controller.snapshot import StatusSettings
-from controller.status.judge import judge
-from kube.resources import DEPLOYMENTS, EVENTS, LEASES, PODS, SERVICES
-from tests.simulation import scenario as drawn
-from tests.simulation import timing
-from tests.simulation.actors import Collector, Kubelet, Kueue
+from kube.resources import EVENTS, LEASES
+from tests.simulation import resting, shapes, timing
+from tests.simulation.actors import Collector, Kubelet, Kueue, Resizer
 from tests.simulation.converger import Converger
 from tests.simulation.invariants import BrokenError, Invariants
 from tests.simulation.network import Network
-from tests.simulation.objects import is_leaving
+from tests.simulation.objects import NAMESPACE, is_leaving
 from tests.simulation.process import Process
+from tests.simulation.resting import differences
 from tests.simulation.scenario import Scenario, Step
-from tests.simulation.store import Change, Object, meta
+from tests.simulation.store import Change, meta
 from tests.simulation.world import World
 
 LEASE_NAMESPACE: Final = "modelwarden-system"
 LEASE_NAME: Final = "modelwarden"
-# The controller is at rest when it wrote nothing for so long, and must be so after the longest operation and its budgets.
-QUIET_SECONDS: Final = 40.0
+# The world is at rest when nothing was written for so long, longer than any observer's period; so it must be after the longest operation.
+QUIET_SECONDS: Final = 48.0
 LONGEST_UNREST: Final = 1500.0
 # The usual lease, and one renewed less often, which costs a run fewer requests.
 LEASES_KEPT: Final[dict[bool, dict[str, float]]] = {
@@ -66,9 +62,10 @@ class Stage:
         self.kueue = Kueue(self.world)
         Collector(self.world)
         Converger(self.world, removes=scenario.act == "status")
+        self.resizer = Resizer(self.world)
         self.network = Network(self.world)
         self.processes: list[Process] = []
-        self.invariants = Invariants(self.world, self.network, self._process)
+        self.invariants = Invariants(self.world, self.network, self.resizer, self._process)
         self._last_change = 0.0
         self.revive_after: float | None = None
         self._log: list[str] = []
@@ -112,10 +109,10 @@ class Stage:
         if not self.alive():
             self.start_process()
 
-    def create_deployment(self) -> None:
-        """The user's ModelDeployment, if there is none."""
-        if self.world.store.find(MODEL_DEPLOYMENTS, drawn.NAMESPACE, drawn.NAME) is None:
-            self.world.store.create(MODEL_DEPLOYMENTS, drawn.deployment(self.scenario), "user")
+    def create_deployment(self, name: str) -> None:
+        """The user's ModelDeployment of that name, if there is none."""
+        if self.world.store.find(MODEL_DEPLOYMENTS, NAMESPACE, name) is None:
+            self.world.store.create(MODEL_DEPLOYMENTS, shapes.deployment(name, self.scenario.specs[name]), "user")
 
     # -------------------------------------------------------------------------------------------------------------- run
 
@@ -123,12 +120,10 @@ class Stage:
         """Take the steps, let everything come to rest, compare."""
         from tests.simulation.steps import Steps
 
-        self.world.store.create(INSTANCE_TYPES, drawn.instance_type())
-        if self.scenario.binding:
-            self.world.store.create(BINDINGS, drawn.binding(self.world.stamp()))
-            self.world.store.create(POOLS, {"metadata": {"name": "pool"}, "spec": {}, "status": {"clientEndpoint": "pool:1"}})
+        self._furnish()
         self.start_process()
-        self.create_deployment()
+        for name in self.scenario.names:
+            self.create_deployment(name)
         taker = Steps(self)
         due = {step.index: step for step in steps}
         last = max(due, default=-1)
@@ -159,6 +154,18 @@ class Stage:
             await process.ended()
         return outcome
 
+    def _furnish(self) -> None:
+        """What deployments refer to."""
+        store = self.world.store
+        for name in shapes.INSTANCE_TYPES:
+            store.create(INSTANCE_TYPES, shapes.instance_type(name))
+        if self.scenario.cached:
+            store.create(BINDINGS, shapes.binding(self.world.stamp()))
+            store.create(POOLS, shapes.pool())
+        if any("artifactRef" in spec["model"] for spec in self.scenario.specs.values()):
+            delivery = shapes.DELIVERIES[int(self.world.chance("delivery") * len(shapes.DELIVERIES))]
+            store.create(ARTIFACTS, shapes.artifact(self.world.stamp(), delivery))
+
     async def _pass(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
         for process in self.processes:
@@ -169,7 +176,7 @@ class Stage:
         """No more faults; whatever is under way ends; then the stored statuses must be what a fresh look at everything gives."""
         self.world.faults.clear()
         self.kueue.held = False
-        self.network.nonsense = self.network.dissent = 0.0
+        self.network.calm()
         if self.revive_after is None:
             for process in self.processes:
                 process.dies_at = None
@@ -182,7 +189,8 @@ class Stage:
                 leader, led_since = self.leader(), self.world.now
             quiet = self.world.now - max(self._last_change, led_since)
             if leader is not None and quiet > QUIET_SECONDS and not self._operating():
-                self._compare(leader)
+                for invariant, detail in resting.faults(self.world, self.network, self.resizer, leader):
+                    self.invariants.breach(invariant, detail)
                 return
             if self.world.now > ends:
                 held = "nobody leads" if leader is None else "an operation does not end" if self._operating() else "it goes on writing"
@@ -198,33 +206,6 @@ class Stage:
             not is_leaving(item) and ((item.get("status") or {}).get("retirement") or {"state": "Aborted"})["state"] != "Aborted"
             for item in self.world.deployments()
         )
-
-    def _compare(self, leader: Process) -> None:
-        store = self.world.store
-        kinds = [MODEL_DEPLOYMENTS, PODS, SERVICES, DEPLOYMENTS, BINDINGS, POOLS, INSTANCE_TYPES]
-        kinds += [self.world.workloads] if self.world.kueue else []
-        objects: list[Object] = [item for kind in kinds for item in store.list(kind)]
-        objects += [document for item in self.world.deployments() if (document := self._observations(leader, item)) is not None]
-        settings = leader.controller._settings.status
-        for snapshot in snapshots(objects, leader.clock.now(), settings):
-            fresh = encode_status(judge(snapshot))
-            stored = msgspec.json.encode(msgspec.json.decode(snapshot.deployment.status), order="sorted")
-            known = decode_status(snapshot.deployment.status)
-            if known is None or encode_status(known) != fresh:
-                told = "; ".join(differences("", msgspec.json.decode(stored), msgspec.json.decode(fresh)))
-                self.invariants.breach("status equals the judgement of a fresh list", f"stored -> fresh: {told or 'times'}")
-
-    @staticmethod
-    def _observations(leader: Process, item: Object) -> Object | None:
-        from controller.cache import Key
-
-        key = Key(meta(item)["namespace"], meta(item)["name"])
-        facts = leader.controller.board.read(key, meta(item)["uid"])
-        if facts is None:
-            return None
-        document = msgspec.to_builtins(facts.observations())
-        named = {"metadata": {"namespace": key.namespace, "name": key.name}, "kind": "Observations"}
-        return {**document, **named, "apiVersion": "modeldeployment.gpustack.ai/v1alpha1"}
 
     def _note(self, change: Change) -> None:
         if change.resource not in (LEASES, EVENTS):
@@ -242,29 +223,6 @@ def _line(change: Change) -> str:
     if change.old is not None and change.new is not None:
         told += "".join(f"\n             {line}" for line in differences("", change.old, change.new))
     return told
-
-
-def differences(path: str, old: object, new: object) -> Iterator[str]:
-    """One line per place at which two documents differ; entries of lists are told by their name, type or ordinal."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in sorted(old.keys() | new.keys()):
-            if name not in ("resourceVersion", "lastTransitionTime", "observedGeneration", "managedFields"):
-                yield from differences(f"{path}.{name}", old.get(name), new.get(name))
-    elif isinstance(old, list) and isinstance(new, list) and all(isinstance(item, dict) for item in [*old, *new]):
-        before, after = ({_name(item, at): item for at, item in enumerate(items)} for items in (old, new))
-        for name in sorted(before.keys() | after.keys()):
-            yield from differences(f"{path}[{name}]", before.get(name), after.get(name))
-    elif old != new:
-        yield f"{path.lstrip('.')}: {_short(old)} -> {_short(new)}"
-
-
-def _name(item: Object, at: int) -> str:
-    return str(item.get("name", item.get("type", item.get("ordinal", item.get("uid", at)))))
-
-
-def _short(value: object) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= 300 else text[:300] + "…"
 
 
 def _told(error: BaseException) -> str:

@@ -17,6 +17,7 @@ from controller.kinds import (
     WORKLOADS_V1BETA1,
     WORKLOADS_V1BETA2,
 )
+from controller.observers.elastic import CONFIG_MAPS
 from kube.resources import CRDS, DEPLOYMENTS, EVENTS, LEASES, NAMESPACES, PODS, REPLICA_SETS, SERVICES
 from tests.simulation.faults import Faults
 from tests.simulation.store import Change, Object, Store
@@ -40,7 +41,7 @@ class World:
         for resource in (PODS, DEPLOYMENTS):
             self.store.serve(resource, has_status=True, counts_generations=resource is DEPLOYMENTS)
         self.store.serve(MODEL_DEPLOYMENTS, has_status=True, counts_generations=True)
-        for resource in (SERVICES, LEASES, EVENTS, CRDS, NAMESPACES, REPLICA_SETS):
+        for resource in (SERVICES, LEASES, EVENTS, CRDS, NAMESPACES, REPLICA_SETS, CONFIG_MAPS):
             self.store.serve(resource)
         for resource in (SCALERS, BINDINGS, POOLS, ARTIFACTS, INSTANCE_TYPES):
             self.store.serve(resource)
