@@ -60,10 +60,7 @@ class DeploymentReviews:
         old, old_text = _read(request.old_object) if request.operation == "UPDATE" and request.old_object is not None else (None, None)
         name = request.name or new.metadata.name
         verdict = await self._fenced(request, name, new, old)
-        self._count_fence(request, verdict)
-        audit = {RULE: verdict.rules} if verdict.rules else {}
-        if verdict.rules and verdict.term is not None:
-            audit[TERM] = str(verdict.term)
+        audit = {} if verdict is UNCONCERNED else self._record(request, verdict)
         if not verdict.allowed:
             causes = tuple(Cause(reason=v.rule, field=v.field, message=explain(v)) for v in verdict.violations)
             details = Details(name=name, group=keys.GROUP, kind=keys.MODEL_DEPLOYMENT, causes=causes)
@@ -124,12 +121,16 @@ class DeploymentReviews:
         pool = await self._lookup.get(KVCachePool, None, binding.spec.pool_ref.name) if binding and binding.spec.pool_ref.name else None
         return Fabric(binding=binding, pool=pool)
 
-    def _count_fence(self, request: Request, verdict: Verdict) -> None:
-        if self._metrics is None or request.dry_run or not verdict.rules:
-            return
-        rules: Iterable[str] = dict.fromkeys(v.rule for v in verdict.violations) or (verdict.rule,)
-        for rule in rules:
-            self._metrics.fence.labels(rule, "allowed" if verdict.allowed else "refused").inc()
+    def _record(self, request: Request, verdict: Verdict) -> dict[str, str]:
+        """Count what the fence said, and what the audit log keeps of it."""
+        said = verdict.rules
+        if not said:
+            return {}
+        if self._metrics is not None and not request.dry_run:
+            rules: Iterable[str] = dict.fromkeys(v.rule for v in verdict.violations) or (verdict.rule,)
+            for rule in rules:
+                self._metrics.fence.labels(rule, "allowed" if verdict.allowed else "refused").inc()
+        return {RULE: said} if verdict.term is None else {RULE: said, TERM: str(verdict.term)}
 
     def _count_refusals(self, request: Request, findings: tuple[Finding, ...]) -> None:
         if self._metrics is not None and not request.dry_run:

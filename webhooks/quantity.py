@@ -16,11 +16,10 @@ LONGEST: Final = 64
 
 def parse_quantity(written: Written) -> Decimal | None:
     """The value of a quantity as written, or None for a text that is no quantity."""
-    if isinstance(written, bool):  # JSON's true is an int to Python
-        return None
-    if isinstance(written, int | float):
-        return Decimal(str(written))
-    return _parse(written) if len(written) <= LONGEST else None
+    if isinstance(written, str):
+        return _parse(written) if len(written) <= LONGEST else None
+    # JSON's true is an int to Python.
+    return None if isinstance(written, bool) else Decimal(str(written))
 
 
 @lru_cache(maxsize=1024)

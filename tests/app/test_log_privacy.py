@@ -143,11 +143,11 @@ async def test_no_review_is_told_in_the_log(logged: io.StringIO, lookup: ObjectL
 async def test_a_crash_tells_where_and_nothing_of_what(logged: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error whose words quote the object, raised from another one that does too."""
 
-    def broken(subject: Any) -> None:
+    def broken(subject: Any, _phases: Any) -> None:
         try:
-            int(subject.new.spec.roles[0].env[0].value)
+            int(subject.spec.roles[0].env[0].value)
         except ValueError as error:
-            raise KeyError(subject.new.spec.roles[0].extra_args) from error
+            raise KeyError(subject.spec.roles[0].extra_args) from error
 
     monkeypatch.setattr(deployments.registry, "judge", broken)
     types = ObjectLookup([{"kind": "InstanceType", "metadata": {"name": "h100-8x"}, "spec": {"acceleratable": True}}])

@@ -32,30 +32,37 @@ Phase = Literal["object", "types", "fabric", "transport"]
 Feature = Literal[
     "always",
     "artifact",
+    "balance",
     "cache",
     "cards",
+    "crossed",
+    "declared",
     "elastic",
     "encode",
     "env",
+    "faulty",
     "interface",
+    "kindred",
     "kinds",
-    "line",
     "members",
-    "names",
+    "moved",
+    "namesakes",
     "new-role",
+    "p-flags",
     "parts",
-    "ports",
     "privileged",
     "router",
+    "router-arguments",
+    "s-flags",
     "several",
-    "strange",
     "shm",
+    "strange",
     "topology",
     "unversioned",
-    "update",
     "volumes",
+    "wiring",
 ]
-"""What a deployment has to have, or a write has to touch, for a rule to have anything to say; see `Subject.features`."""
+"""What a deployment has to have, or a write has to touch, for a rule to have anything to say; see `webhooks.validation.features`."""
 
 VALUE_CHARACTERS = 128
 

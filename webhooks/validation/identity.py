@@ -11,7 +11,7 @@ from webhooks.validation.subject import Subject
 _FROZEN = "is part of what identifies the deployment: another value means creating another deployment"
 
 
-@rule("MD801", "ModelFrozen", "The model does not change.", "spec.model", when="update", source="3.2")
+@rule("MD801", "ModelFrozen", "The model does not change.", "spec.model", when="moved", source="3.2")
 def model_frozen(subject: Subject) -> Iterator[Problem]:
     """The whole block, the artifact reference included."""
     old = subject.old_spec
@@ -24,7 +24,7 @@ def _model(subject: Subject) -> str:
     return model.name + (f" (artifact {model.artifact_ref.name})" if model.artifact_ref else "")
 
 
-@rule("MD802", "EngineFrozen", "The engine does not change; its version may.", "spec.engine.name", when="update", source="3.2")
+@rule("MD802", "EngineFrozen", "The engine does not change; its version may.", "spec.engine.name", when="moved", source="3.2")
 def engine_frozen(subject: Subject) -> Iterator[Problem]:
     """Versions are how it is run."""
     old = subject.old_spec
@@ -32,7 +32,7 @@ def engine_frozen(subject: Subject) -> Iterator[Problem]:
         yield Problem(field="spec.engine.name", value=subject.spec.engine.name, said=_FROZEN)
 
 
-@rule("MD803", "KVCacheFrozen", "The KV cache is not added, removed or changed.", "spec.kvCache", when="update", source="3.2")
+@rule("MD803", "KVCacheFrozen", "The KV cache is not added, removed or changed.", "spec.kvCache", when="moved", source="3.2")
 def kv_cache_frozen(subject: Subject) -> Iterator[Problem]:
     """It decides whose blocks are read."""
     old, new = subject.old_spec, subject.spec
@@ -41,7 +41,7 @@ def kv_cache_frozen(subject: Subject) -> Iterator[Problem]:
         yield Problem(field="spec.kvCache", value=value or "removed", said=_FROZEN)
 
 
-@rule("MD804", "RolesFrozen", "No role is added, removed or renamed.", "spec.roles[i].name", "spec.roles", when="update", source="3.2")
+@rule("MD804", "RolesFrozen", "No role is added, removed or renamed.", "spec.roles[i].name", "spec.roles", when="moved", source="3.2")
 def roles_frozen(subject: Subject) -> Iterator[Problem]:
     """Matched by name: another order is no change."""
     if subject.old_spec is None:
@@ -55,7 +55,7 @@ def roles_frozen(subject: Subject) -> Iterator[Problem]:
             yield Problem(field="spec.roles", value=role.name, said=f"role {role.name!r} was removed; the set of roles {_FROZEN}")
 
 
-@rule("MD805", "KindFrozen", "A role's kind does not change.", "spec.roles[i].kind", when="update", source="3.2")
+@rule("MD805", "KindFrozen", "A role's kind does not change.", "spec.roles[i].kind", when="moved", source="3.2")
 def kind_frozen(subject: Subject) -> Iterator[Problem]:
     """An unset kind is Server."""
     for view in subject.roles:
@@ -68,7 +68,7 @@ def kind_frozen(subject: Subject) -> Iterator[Problem]:
     "RouterNameFrozen",
     "A router is added or removed, but not turned into another.",
     "spec.router.name",
-    when="update",
+    when="moved",
     source="3.2",
 )
 def router_name_frozen(subject: Subject) -> Iterator[Problem]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from webhooks.validation.features import KINDS
 from webhooks.validation.findings import Problem, rule
-from webhooks.validation.subject import KINDS, Subject
+from webhooks.validation.subject import Subject
 
 ENGINES = frozenset({"vLLM", "SGLang"})
 
@@ -22,7 +23,7 @@ def server_alone(subject: Subject) -> Iterator[Problem]:
         yield Problem(field=f"{view.path}.kind", value=view.role.effective_kind, said=f"Server stands beside another kind ({kinds})")
 
 
-@rule("MD122", "KindOnce", "Prefill, Decode and Encode occur at most once each.", "spec.roles[i].kind", when="kinds", source="3.4, D5")
+@rule("MD122", "KindOnce", "Prefill, Decode and Encode occur at most once each.", "spec.roles[i].kind", when="kindred", source="3.4, D5")
 def kind_once(subject: Subject) -> Iterator[Problem]:
     """The second role of a kind is at fault."""
     if _mixed(subject):

@@ -34,7 +34,7 @@ def role_service_name(subject: Subject) -> Iterator[Problem]:
     "ServiceNamesDistinct",
     "No role takes the Service name of the router, of another role, or of another role's instance.",
     "spec.roles[i].name",
-    when="names",
+    when="crossed",
     source="3.3",
 )
 def service_names_distinct(subject: Subject) -> Iterator[Problem]:

@@ -95,7 +95,7 @@ def _argument(view: RoleView, found: tuple[int, str, str], engine: str, why: str
     "OwnedArgument",
     "Arguments that wire the KV cache and its transfer are the operator's.",
     "spec.roles[i].extraArgs[j]",
-    when="line",
+    when="wiring",
     source="3.5",
 )
 def owned_argument(subject: Subject) -> Iterator[Problem]:
@@ -214,7 +214,7 @@ def _normal(path: str) -> str:
     "ServedModelName",
     "The served model name is the model's name, once, or not given.",
     "spec.roles[i].extraArgs",
-    when="line",
+    when="s-flags",
     source="3.5",
 )
 def served_model_name(subject: Subject) -> Iterator[Problem]:
@@ -249,7 +249,7 @@ def _served_before(subject: Subject, view: RoleView, served: tuple[str, ...]) ->
     "KVCacheDtype",
     "With a KV cache, its data type is the operator's.",
     "spec.roles[i].extraArgs[j]",
-    when="line",
+    when="cache",
     source="3.5",
 )
 def kv_cache_dtype(subject: Subject) -> Iterator[Problem]:

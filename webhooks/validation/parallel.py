@@ -3,7 +3,6 @@
 The load-balance shape here is finer than the status field: it decides what is refused.
 """
 
-import re
 from collections.abc import Iterator
 from math import prod
 from typing import Literal
@@ -13,6 +12,7 @@ import msgspec
 from engines.facade import Fault, RoleReading
 from engines.parallelism import DEGREES
 from webhooks.quantity import same_quantity, whole
+from webhooks.validation.features import BALANCING, GLUED
 from webhooks.validation.findings import Problem, rule
 from webhooks.validation.subject import RoleView, Subject
 
@@ -70,20 +70,12 @@ _SPEAKERS = frozenset(
 )
 
 
-# How the tokens of those options begin: --data…, --no-data…, -dp…
-_BALANCING = frozenset({"--d", "--n", "-dp"})
-
-
-# vLLM's short spellings of a degree or of expert parallelism, and their abbreviations, with digits glued on: no engine knows them so.
-_GLUED = re.compile(r"-(?:tp?|[pd]p|dpl|pcp?|dcp|ep?)[0-9]+")
-
-
 def _glued(subject: Subject, view: RoleView) -> str | None:
     """The first unknown token of a managed role that is a short degree with its value glued on, by the version's own table."""
-    if view.taken_over or not view.judges_line or subject.spec.engine.name != "vLLM" or not any(map(_GLUED.fullmatch, view.tokens)):
+    if view.taken_over or not view.judges_line or subject.spec.engine.name != "vLLM" or not any(map(GLUED.fullmatch, view.tokens)):
         return None
     reading = view.reading(subject.spec).reading
-    unknown = (stray.token for stray in reading.strays if stray.kind == "unknown" and _GLUED.fullmatch(stray.token))
+    unknown = (stray.token for stray in reading.strays if stray.kind == "unknown" and GLUED.fullmatch(stray.token))
     return next(unknown, None) if reading.own_table else None
 
 
@@ -105,7 +97,7 @@ def _of_degrees(subject: Subject, fault: Fault) -> bool:
     "The engine's own parser reads the extra arguments; judged where the declared version has an option table of its own.",
     "spec.roles[i].extraArgs[j]",
     "spec.roles[i].env[j]",
-    when="line",
+    when="faulty",
     source="D5, D6",
 )
 def arguments_readable(subject: Subject) -> Iterator[Problem]:
@@ -126,7 +118,7 @@ def arguments_readable(subject: Subject) -> Iterator[Problem]:
     "DegreesReadable",
     "Every declared degree of parallelism has a value that the engine takes.",
     "spec.roles[i]",
-    when="line",
+    when="faulty",
     source="3.6",
 )
 def degrees_readable(subject: Subject) -> Iterator[Problem]:
@@ -270,7 +262,7 @@ def _judged(subject: Subject) -> Iterator[tuple[RoleView, Balance]]:
     if subject.spec.engine.name != "vLLM":
         return
     for view in subject.managed():
-        if (view.judges_line or not subject.router_kept) and not _BALANCING.isdisjoint(view.heads):
+        if (view.judges_line or not subject.router_kept) and not BALANCING.isdisjoint(view.heads):
             yield view, balance_of(view.reading(subject.spec))
 
 
@@ -279,7 +271,7 @@ def _judged(subject: Subject) -> Iterator[tuple[RoleView, Balance]]:
     "LoadBalanceServed",
     "The data-parallel load balancing asked for is one, and one that a single endpoint per Pod can serve.",
     "spec.roles[i].extraArgs",
-    when="line",
+    when="balance",
     source="3.6, D5",
 )
 def load_balance(subject: Subject) -> Iterator[Problem]:
@@ -295,7 +287,7 @@ def load_balance(subject: Subject) -> Iterator[Problem]:
     "External data parallelism is served behind the engine's own router: vllm-router for vLLM, sglang-gateway for SGLang.",
     "spec.router",
     "spec.router.name",
-    when="line",
+    when="balance",
     source="3.6, D5",
 )
 def router_required(subject: Subject) -> Iterator[Problem]:

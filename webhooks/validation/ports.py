@@ -18,7 +18,7 @@ def _direct_decoder(spec: ModelDeploymentSpec, role: Role) -> bool:
     "An engine's own --port is the first declared port.",
     "spec.roles[i].extraArgs",
     "spec.roles[i].command",
-    when="ports",
+    when="declared",
     source="3.5",
 )
 def port_matches(subject: Subject) -> Iterator[Problem]:
@@ -74,7 +74,7 @@ def reserved_ports(spec: ModelDeploymentSpec, role: Role) -> dict[int, str]:
     "A role declares no port of the operator's own listeners.",
     "spec.router",
     "spec.roles[i].ports",
-    when="ports",
+    when="declared",
     source="3.5",
 )
 def reserved_declared(subject: Subject) -> Iterator[Problem]:
@@ -98,7 +98,7 @@ def reserved_declared(subject: Subject) -> Iterator[Problem]:
     "A role without declared ports passes no --port of the operator's own listeners.",
     "spec.router",
     "spec.roles[i].extraArgs",
-    when="ports",
+    when="p-flags",
     source="3.5",
 )
 def reserved_passed(subject: Subject) -> Iterator[Problem]:

@@ -42,7 +42,7 @@ METRICS = frozenset({"vLLM", "SGLang"})
     "RouterOwnedArgument",
     "A router's addresses, ports and selectors are the operator's.",
     "spec.router.extraArgs[i]",
-    when="router",
+    when="router-arguments",
     source="3.7",
 )
 def router_owned_argument(subject: Subject) -> Iterator[Problem]:
@@ -86,7 +86,7 @@ def router_engine(subject: Subject) -> Iterator[Problem]:
         )
 
 
-@rule("MD504", "RouterMetricsMapped", "llm-d-router knows the engine's metrics.", "spec.engine", when="router", source="3.7")
+@rule("MD504", "RouterMetricsMapped", "llm-d-router knows the engine's metrics.", "spec.engine", when="strange", source="3.7")
 def router_metrics(subject: Subject) -> Iterator[Problem]:
     """Holds for both engines; here for the next one."""
     router, engine = subject.spec.router, subject.spec.engine.name
@@ -94,7 +94,7 @@ def router_metrics(subject: Subject) -> Iterator[Problem]:
         yield Problem(field="spec.engine", value=engine, said="llm-d-router has no metrics mapping for it")
 
 
-@rule("MD505", "RouterNeedsTcp", "Behind a router every role serves TCP.", "spec.router", when="router", source="3.7")
+@rule("MD505", "RouterNeedsTcp", "Behind a router every role serves TCP.", "spec.router", when="declared", source="3.7")
 def router_tcp(subject: Subject) -> Iterator[Problem]:
     """The first declared port decides."""
     if subject.spec.router is None:
@@ -107,7 +107,7 @@ def router_tcp(subject: Subject) -> Iterator[Problem]:
             )
 
 
-@rule("MD506", "RouterNeedsPlaintext", "Behind a router no role serves HTTPS.", "spec.router", when="router", source="3.7")
+@rule("MD506", "RouterNeedsPlaintext", "Behind a router no role serves HTTPS.", "spec.router", when="s-flags", source="3.7")
 def router_plaintext(subject: Subject) -> Iterator[Problem]:
     """A managed router speaks plaintext to its engines; only a certificate or a key turns TLS on."""
     router = subject.spec.router
@@ -120,7 +120,7 @@ def router_plaintext(subject: Subject) -> Iterator[Problem]:
             )
 
 
-@rule("MD507", "RouterNeedsOnePort", "Behind a router all roles share one serving port.", "spec.router", when="router", source="3.7")
+@rule("MD507", "RouterNeedsOnePort", "Behind a router all roles share one serving port.", "spec.router", when="declared", source="3.7")
 def router_one_port(subject: Subject) -> Iterator[Problem]:
     """8000 where none is declared."""
     router = subject.spec.router
@@ -134,7 +134,7 @@ def router_one_port(subject: Subject) -> Iterator[Problem]:
     "DirectDecoderPort",
     "The engine of a Decode role behind llm-d-router does not take the published port.",
     "spec.router",
-    when="router",
+    when="p-flags",
     source="3.7",
 )
 def direct_decoder_port(subject: Subject) -> Iterator[Problem]:

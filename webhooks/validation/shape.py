@@ -29,7 +29,7 @@ def role_count(subject: Subject) -> Iterator[Problem]:
         yield Problem(field="spec.roles", value=count, said=f"has {count} roles, at most {MOST_ROLES} are allowed")
 
 
-@rule("MD103", "RoleNamesUnique", "No two roles have one name.", "spec.roles[i].name", when="several", source="3.3")
+@rule("MD103", "RoleNamesUnique", "No two roles have one name.", "spec.roles[i].name", when="namesakes", source="3.3")
 def role_names_unique(subject: Subject) -> Iterator[Problem]:
     """The schema answers first; this holds where it did not."""
     seen: set[str] = set()

@@ -12,7 +12,7 @@ from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDepl
 from engines.facade import RoleReading
 from webhooks.readings import read_line
 from webhooks.settings import AdmissionSettings
-from webhooks.validation.findings import Feature
+from webhooks.validation.features import features_of
 
 ENGINES = frozenset({"vLLM", "SGLang"})
 
@@ -85,48 +85,6 @@ class Fabric(msgspec.Struct, frozen=True, gc=False):
     pool: KVCachePool | None = None
 
 
-KINDS = frozenset({"Server", "Prefill", "Decode", "Encode"})
-
-
-def _role_features(view: RoleView, found: set[Feature]) -> None:
-    role = view.role
-    if view.old is None:
-        found.add("new-role")
-    if view.judges_line:
-        found.update(("line", "ports"))
-    if role.kind not in {"Server", ""}:
-        found.add("kinds")
-        if role.kind == "Encode":
-            found.add("encode")
-    if role.size > 1:
-        found.update(("members", "names"))
-    if role.ports:
-        found.add("ports")
-    if role.env:
-        found.add("env")
-    if role.additional_volumes:
-        found.add("volumes")
-    if role.shm_size is not None:
-        found.add("shm")
-    if role.privileged:
-        found.add("privileged")
-    if role.topology is not None:
-        found.add("topology")
-    if role.elastic_ep is not None:
-        found.add("elastic")
-    resources = role.resources
-    if resources is not None:
-        found.add("cards")
-        if resources.interface is not None:
-            found.add("interface")
-        if (
-            resources.accelerator_sliced_memory_percentage
-            or resources.accelerator_sliced_cores_percentage
-            or resources.accelerator_partitioned_profile
-        ):
-            found.add("parts")
-
-
 class Subject:
     """One write under judgement."""
 
@@ -164,7 +122,7 @@ class Subject:
         self.roles = tuple([RoleView(index, role, former.get(role.name), spec, engine_kept=kept) for index, role in enumerate(spec.roles)])
         self.known_engine = spec.engine.name in ENGINES
         self.kinds = frozenset([role.effective_kind for role in spec.roles])
-        self.features = self._features()
+        self.features = features_of(self)
 
     def beside(self, types: Mapping[str, InstanceType | None], fabric: Fabric | None = None) -> "Subject":
         """The same write beside objects that were read for one review: what was found out about the write itself is shared."""
@@ -175,34 +133,6 @@ class Subject:
         other.kinds, other.features = self.kinds, self.features
         other.types, other.fabric = types, fabric
         return other
-
-    def _features(self) -> frozenset[Feature]:
-        """What this deployment has and this write touches: rules about anything else are not even called."""
-        spec, old = self.spec, self.old_spec
-        found: set[Feature] = {"always"}
-        if old is not None:
-            found.add("update")
-            if any(role.elastic_ep is not None for role in old.roles):
-                found.add("elastic")
-        if spec.router is not None:
-            found.update(("router", "names"))
-        if old is not None and not self.router_kept:
-            found.update(("line", "ports"))
-        if spec.model.artifact_ref is not None:
-            found.add("artifact")
-        if spec.kv_cache is not None:
-            found.add("cache")
-        if not spec.engine.version:
-            found.add("unversioned")
-        if not self.known_engine:
-            found.add("strange")
-        if len(self.roles) > 1:
-            found.update(("several", "names"))
-        for view in self.roles:
-            _role_features(view, found)
-        if "kinds" in found and not KINDS.issuperset(self.kinds):
-            found.add("strange")
-        return frozenset(found)
 
     def managed(self) -> Iterator[RoleView]:
         """Roles whose command line is the operator's."""
