@@ -4,6 +4,8 @@ import importlib
 
 import click
 
+from app import collector
+
 VERBS: dict[str, tuple[str, str]] = {
     "args": ("app.verbs.args:command", "Read an engine's command line as the engine reads it."),
     "config": ("app.verbs.config:command", "Print the effective settings and where each came from."),
@@ -33,6 +35,7 @@ class LazyGroup(click.Group):
         """The verb's command, or None for an unknown name."""
         if cmd_name not in VERBS:
             return None
+        collector.relax()
         module, attribute = VERBS[cmd_name][0].split(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command

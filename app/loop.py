@@ -8,6 +8,8 @@ from typing import Any
 
 import structlog
 
+from app import collector
+
 log = structlog.get_logger("process")
 
 # A terminal and a supervisor may each pass on the same Ctrl-C: what follows that closely is no second wish.
@@ -16,9 +18,8 @@ SAME_WISH_SECONDS = 0.5
 
 def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:
     """The exit code of `main`. The first SIGINT or SIGTERM sets its Event; the second cancels it."""
-    # Caches are large and live long: a collector that walks them every few hundred allocations takes a third of a busy process's CPU.
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    collector.relax()
+    gc.freeze()  # what is loaded by now is never walked at all
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_with_signals(main))
 

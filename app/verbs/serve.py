@@ -26,6 +26,9 @@ def command(effective: Effective) -> None:
       1  no cluster, a port that is taken, or a part of it died; the log says which
       2  a setting is wrong
     """
+    from app import lean
+
+    lean.prepare()
     from app import logging, loop
 
     settings = effective.settings
