@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-FRESH = b"@@@@@@"  # stands for a number that is new in every request (bench.reviews)
+FRESH = b"@@@@@@"  # stands for a number (bench.reviews)
 
 
 def render(path: str, body: bytes) -> bytes:
@@ -34,8 +34,9 @@ async def read_response(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(length)
 
 
-async def drive(port: int, requests: list[tuple[str, Path]], connections: int, count: int, warm: int) -> dict[str, float]:
-    """Send `count` requests over `connections` keep-alive connections; latencies in milliseconds."""
+async def drive(port: int, requests: list[tuple[str, Path]], connections: int, count: int, *, warm: int, kinds: int) -> dict[str, float]:
+    """Send `count` requests over `connections` keep-alive connections; latencies in milliseconds. Of each request there are `kinds`
+    different ones, which come in turn."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # a throw-away certificate of this very run
@@ -53,7 +54,7 @@ async def drive(port: int, requests: list[tuple[str, Path]], connections: int, c
             if left == count:
                 began = time.perf_counter()
             started = time.perf_counter()
-            writer.write(rendered[turn % len(rendered)].replace(FRESH, b"%06d" % (left % 1_000_000)))
+            writer.write(rendered[turn % len(rendered)].replace(FRESH, b"%06d" % (left % kinds)))
             await writer.drain()
             await read_response(reader)
             latencies.append(time.perf_counter() - started)
@@ -74,12 +75,12 @@ async def drive(port: int, requests: list[tuple[str, Path]], connections: int, c
 
 
 def main() -> None:
-    """`python -m bench.load PORT CONNECTIONS COUNT CORE PATH=FILE…`."""
-    port, connections, count, core = (int(value) for value in sys.argv[1:5])
+    """`python -m bench.load PORT CONNECTIONS COUNT CORE KINDS PATH=FILE…`."""
+    port, connections, count, core, kinds = (int(value) for value in sys.argv[1:6])
     if core >= 0 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
-    requests = [(spec.partition("=")[0], Path(spec.partition("=")[2])) for spec in sys.argv[5:]]
-    print(json.dumps(asyncio.run(drive(port, requests, connections, count, warm=min(count // 5, 200)))))
+    requests = [(spec.partition("=")[0], Path(spec.partition("=")[2])) for spec in sys.argv[6:]]
+    print(json.dumps(asyncio.run(drive(port, requests, connections, count, warm=min(count // 5, 200), kinds=kinds))))
 
 
 if __name__ == "__main__":

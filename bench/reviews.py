@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-# The load puts a new number here in every request, so that no argument line is ever seen twice.
+# The load puts a number here: always another one, so that no argument line is ever seen twice, or one of a few in turn.
 FRESH: Final = "@@@@@@"
 
 

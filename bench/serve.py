@@ -1,14 +1,15 @@
 """One server of the comparison, as a process: `python -m bench.serve NAME PORT CERT KEY CORE`.
 
 `ours` is the product's own application and rules with look-ups answered from memory; `yardstick` is the bare raw-ASGI msgspec handler
-that the goal is measured against: it reads what a review handler must read and allows.
+that the goal is measured against: it reads what a review handler must read and allows, behind uvicorn as it comes.
 """
 
+import gc
 import os
 import socket
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
 import msgspec
@@ -118,13 +119,33 @@ def listen(port: int) -> socket.socket:
     return bound
 
 
-async def serve(application: Any, port: int, cert: str, key: str) -> None:
-    """Serve with the product's own HTTP server, whatever the application: the yardstick differs in the handler alone."""
+def serve_ours(port: int, context: ssl.SSLContext) -> Coroutine[Any, Any, None]:
+    """The product's application behind the product's HTTP server."""
     from app.server import HttpServer
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    await HttpServer(application, listen(port), tls=context, keep_alive=120, drain=1).run()
+    return HttpServer(ours(), listen(port), tls=context, keep_alive=120, drain=1).run()
+
+
+def serve_yardstick(port: int, context: ssl.SSLContext) -> Coroutine[Any, Any, None]:
+    """The bare handler behind uvicorn as it comes, with nothing that costs: httptools, no access log, no lifespan."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        yardstick,  # type: ignore[arg-type]  # plain ASGI; uvicorn's own types are narrower
+        http="httptools",
+        loop="none",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=120,
+        ssl_context_factory=lambda _config, _default: context,
+    )
+    return uvicorn.Server(config).serve(sockets=[listen(port)])
 
 
 def main() -> None:
@@ -132,8 +153,14 @@ def main() -> None:
     name, port, cert, key, core = sys.argv[1:6]
     if int(core) >= 0 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core)})
-    application = {"yardstick": lambda: yardstick, "ours": ours}[name]()
-    uvloop.run(serve(application, int(port), cert, key))
+    from app import collector
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    served = {"yardstick": serve_yardstick, "ours": serve_ours}[name](int(port), context)
+    collector.relax()  # as the service does; the yardstick gets the same
+    gc.freeze()
+    uvloop.run(served)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from webhooks import response, wire
 from webhooks.gates import gate_patch
 from webhooks.gates.pod import PodShape, pod_decoder
 from webhooks.lookups import Lookup
-from webhooks.patch import encode_patch
 from webhooks.response import Response
 from webhooks.wire import Request
 
@@ -31,7 +30,7 @@ class PodReviews:
             return response.allow()
         deployment, role = found
         pod = wire.read_spec(request.object, pod_decoder, PodShape())
-        return response.allow(patch=encode_patch(gate_patch(deployment.spec.engine, role, pod)))
+        return response.allow(patch=gate_patch(deployment.spec.engine, role, pod))
 
     async def _role(self, metadata: ObjectMeta, namespace: str) -> tuple[ModelDeployment, Role] | None:
         owner = metadata.controller

@@ -15,10 +15,15 @@ TOKENS, CHARACTERS = 64, 256
 _remembered = lru_cache(maxsize=LINES)(read_argv)
 
 
+def usual(argv: tuple[str, ...], env: tuple[EnvVar, ...]) -> bool:
+    """Whether a line is of a length that is worth remembering."""
+    return len(argv) + len(env) <= TOKENS and max(map(len, argv), default=0) <= CHARACTERS
+
+
 def read_line(
     engine: str, version: str | None, argv: tuple[str, ...], env: tuple[EnvVar, ...] = (), ports: tuple[RolePort, ...] = ()
 ) -> RoleReading:
     """`engines.facade.read_argv`, remembered for lines of a usual length."""
-    if len(argv) + len(env) > TOKENS or max(map(len, argv), default=0) > CHARACTERS:
-        return read_argv(engine, version, argv, env, ports=ports)
-    return _remembered(engine, version, argv, env, ports=ports)
+    if usual(argv, env):
+        return _remembered(engine, version, argv, env, ports=ports)
+    return read_argv(engine, version, argv, env, ports=ports)

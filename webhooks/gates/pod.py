@@ -5,6 +5,7 @@ with another value than ours moves the listener as the role's would: no gates th
 nothing. Source: decisions D3, seed "Readiness gates".
 """
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -12,11 +13,11 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from api import keys
-from api.objects import EngineSpec, Role, Struct
+from api.objects import EngineSpec, EnvVar, Role, RolePort, Struct
 from engines import gates
 from engines.facade import RoleReading
-from webhooks.patch import Operation, add
-from webhooks.readings import read_line
+from webhooks.patch import Operation, add, encode_patch
+from webhooks.readings import read_line, usual
 
 HOST = "0.0.0.0"  # noqa: S104 - every interface of the Pod, as the contract says
 
@@ -44,33 +45,49 @@ class PodShape(Struct, frozen=True):
     containers: tuple[Container, ...] = ()
 
 
-def gate_patch(engine: EngineSpec, role: Role, pod: PodShape) -> list[Operation]:
-    """What to add to a Pod of that role: missing listen flags, and the three probes where the role is gated and the Pod has none."""
+def gate_patch(engine: EngineSpec, role: Role, pod: PodShape) -> bytes | None:
+    """What to add to a Pod of that role, as a JSON patch, or None for nothing: missing listen flags, and the three probes where the role is
+    gated and the Pod has none. Remembered for lines of a usual length: the Pods of a role come by the dozen."""
     if role.command:
-        return []
+        return None
     index = next((i for i, container in enumerate(pod.containers) if container.name == keys.MAIN_CONTAINER), None)
     if index is None:
-        return []
+        return None
     container = pod.containers[index]
-    judged = read_line(engine.name, engine.version, role.extra_args, role.env, role.ports).gates
-    own = read_line(engine.name, engine.version, container.args or (), role.env, role.ports)
-    path = f"/spec/containers/{index}"
-    operations = _flags(path, container, judged, own)
-    if judged.gated and not container.probed and not _moved(judged, own):
+    make = _remembered if usual(role.extra_args, role.env) and usual(container.args or (), ()) else _patch
+    return make(engine, role.extra_args, role.env, role.ports, f"/spec/containers/{index}", container.args, container.probed)
+
+
+def _patch(  # noqa: PLR0917 - everything that decides, and nothing else: it is what a remembered patch is known by
+    engine: EngineSpec,
+    arguments: tuple[str, ...],
+    env: tuple[EnvVar, ...],
+    ports: tuple[RolePort, ...],
+    path: str,
+    present: tuple[str, ...] | None,
+    probed: bool,
+) -> bytes | None:
+    judged = read_line(engine.name, engine.version, arguments, env, ports).gates
+    own = read_line(engine.name, engine.version, present or (), env, ports)
+    operations = _flags(path, present, judged, own)
+    if judged.gated and not probed and not _moved(judged, own):
         operations += _probes(path, judged.scheme, judged.port)
-    return operations
+    return encode_patch(operations)
 
 
-def _flags(path: str, container: Container, judged: gates.Gates, own: RoleReading) -> list[Operation]:
+_remembered = lru_cache(maxsize=256)(_patch)
+
+
+def _flags(path: str, args: tuple[str, ...] | None, judged: gates.Gates, own: RoleReading) -> list[Operation]:
     words: list[str] = []
-    present = container.args or ()
+    present = args or ()
     for name, value, declared in (("host", HOST, own.listener.host_declared), ("port", str(judged.port), own.listener.port_declared)):
         # A bare -- and an option that lacks its value hide what stands behind them: what was filled once is not filled again.
         if name in judged.fills and not declared and (f"--{name}", value) not in pairwise(present):
             words += [f"--{name}", value]
     if not words:
         return []
-    if container.args is None:
+    if args is None:
         return [add(f"{path}/args", words)]
     return [add(f"{path}/args/-", word) for word in words]
 
