@@ -31,4 +31,4 @@ def parse_time(text: str) -> datetime:
 
 def format_time(value: datetime) -> str:
     """RFC 3339 with whole seconds, the form of `metav1.Time`."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"

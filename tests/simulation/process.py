@@ -80,8 +80,7 @@ class Process:
             self.failure = error
 
     def stepped(self) -> None:
-        """One of its tasks goes on; at the step at which it is to die, it dies instead."""
-        self.steps += 1
+        """One of its tasks goes on; at the step at which it is to die, it dies."""
         if self.dies_at is not None and self.steps >= self.dies_at:
             self.dies_at = None
             self.kill()

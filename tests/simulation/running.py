@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from prometheus_client.metrics import MetricWrapperBase
+
 from tests.simulation.scenario import draw
 from tests.simulation.stage import Outcome, run
 
@@ -27,6 +29,7 @@ def batch(seeds: Sequence[int], most_steps: int = 99) -> tuple[Counter[str], lis
     """Several seeds: what happened in them, and which failed."""
     gc.freeze()
     gc.disable()  # a run makes much and keeps nothing; one sweep a batch is enough
+    _mute_metrics()
     counts: Counter[str] = Counter()
     failed: list[tuple[int, str]] = []
     for seed in seeds:
@@ -43,6 +46,21 @@ def batch(seeds: Sequence[int], most_steps: int = 99) -> tuple[Counter[str], lis
             failed.append((seed, outcome.broken.invariant))
     gc.collect()
     return counts, failed
+
+
+class _Mute:
+    """What a labelled metric is told goes nowhere."""
+
+    def inc(self, amount: float = 1) -> None: ...
+    def dec(self, amount: float = 1) -> None: ...
+    def set(self, value: float) -> None: ...
+    def observe(self, amount: float) -> None: ...
+
+
+def _mute_metrics() -> None:
+    """In a process that only plays seeds nobody reads a metric, and looking up labels takes a twentieth of its time."""
+    mute = _Mute()
+    MetricWrapperBase.labels = lambda *_, **__: mute  # type: ignore[method-assign]
 
 
 def shrunk(seed: int, most: int = 99) -> tuple[int, ...]:

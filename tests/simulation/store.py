@@ -9,6 +9,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -98,11 +99,17 @@ def merge(target: Any, patch: Any) -> Any:
     return result
 
 
+@lru_cache(maxsize=4096)
+def _terms(selector: str) -> tuple[tuple[str, str, str], ...]:
+    return tuple(term.partition("=") for term in selector.split(",") if term)
+
+
 def selects(selector: str, item: Object) -> bool:
     """A label selector of equalities and existences."""
+    if not selector:
+        return True
     found = labels(item)
-    for term in filter(None, selector.split(",")):
-        name, equals, value = term.partition("=")
+    for name, equals, value in _terms(selector):
         if name.startswith("!"):
             if name[1:] in found:
                 return False

@@ -8,10 +8,12 @@ here hash by their number.
 """
 
 import asyncio
+import heapq
 import itertools
 import selectors
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol, TypeVar
 
@@ -34,11 +36,9 @@ class HotLoopError(RuntimeError):
 
 
 class _Selector(selectors.BaseSelector):
-    """Waits for no file: to wait is to be there."""
+    """Waits for no file; only here because asyncio's loop wants one for its wake-up socket."""
 
     def __init__(self) -> None:
-        self.now = 0.0
-        self.rounds = 0
         self._keys: dict[int, selectors.SelectorKey] = {}
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -50,20 +50,17 @@ class _Selector(selectors.BaseSelector):
         return self._keys.pop(fileobj if isinstance(fileobj, int) else fileobj.fileno())
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise DeadlockError("nothing is ready and no timer is set")
-        self.now += max(timeout, 0.0) + ROUND_SECONDS
-        self.rounds = 0 if timeout > IDLE_SECONDS else self.rounds + 1
-        if self.rounds > HOT:
-            raise HotLoopError(f"{HOT} rounds of the loop without a rest at second {self.now:.3f}")
-        return []
+        raise NotImplementedError
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
         return self._keys
 
 
 class Stepper(Protocol):
-    """Who is told each time one of its tasks is resumed."""
+    """Whose tasks are counted: `steps` goes up with each resumption, and `stepped` is told of it while `dies_at` is set."""
+
+    steps: int
+    dies_at: int | None
 
     def stepped(self) -> None:
         """A task is about to run from one await to the next."""
@@ -75,15 +72,19 @@ PROCESS: ContextVar[Stepper | None] = ContextVar("PROCESS", default=None)
 
 
 class _Counted(Coroutine[Any, Any, Any]):
-    """A coroutine that tells its process of every resumption."""
+    """A coroutine that counts its resumptions with its process."""
 
     def __init__(self, inner: Coroutine[Any, Any, Any], process: Stepper) -> None:
         self._inner = inner
+        self._send = inner.send
         self._process = process
 
     def send(self, value: Any) -> Any:
-        self._process.stepped()
-        return self._inner.send(value)
+        process = self._process
+        process.steps += 1
+        if process.dies_at is not None:
+            process.stepped()
+        return self._send(value)
 
     def throw(self, *error: Any) -> Any:
         return self._inner.throw(*error)
@@ -117,21 +118,68 @@ def _make_task(loop: asyncio.AbstractEventLoop, coro: Any, **more: Any) -> async
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """asyncio's own loop over a selector that never waits."""
+    """asyncio's own loop, with a round that looks at no file and never waits."""
+
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self) -> None:
-        self._virtual = _Selector()
-        super().__init__(self._virtual)
+        self._now = 0.0
+        self._rounds = 0
+        super().__init__(_Selector())
         self.set_task_factory(_make_task)
         self.set_exception_handler(self._on_error)
         self.failure: BaseException | None = None
 
     def time(self) -> float:
-        return self._virtual.now
+        return self._now
 
     def cool(self) -> None:
         """Begin to count rounds anew."""
-        self._virtual.rounds = 0
+        self._rounds = 0
+
+    def _run_once(self) -> None:
+        """One round: at the next timer if nothing is ready, then all that is due. The order is asyncio's."""
+        ready, scheduled = self._ready, self._scheduled
+        self._rounds += 1
+        if not ready and not self._stopping:  # type: ignore[attr-defined]  # set by asyncio's stop()
+            while scheduled and scheduled[0]._cancelled:
+                heapq.heappop(scheduled)._scheduled = False
+            if not scheduled:
+                raise DeadlockError("nothing is ready and no timer is set")
+            wait = scheduled[0]._when - self._now
+            if wait > IDLE_SECONDS:
+                self._rounds = 0
+            if wait > 0.0:
+                self._now += wait
+        self._now += ROUND_SECONDS
+        if self._rounds > HOT:
+            raise HotLoopError(f"{HOT} rounds of the loop without a rest at second {self._now:.3f}")
+        while scheduled and scheduled[0]._when <= self._now:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            ready.append(handle)
+        for _ in range(len(ready)):
+            due = ready.popleft()
+            if not due._cancelled:
+                due._run()
+
+    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
+        """A cancelled timer leaves the heap when its time comes."""
+
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True
+        return timer
+
+    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def _on_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A callback that fails is a defect of the world, and must not be lost in a log."""
@@ -175,7 +223,8 @@ class VirtualClock:
     def now(self) -> datetime:
         return EPOCH + timedelta(seconds=self.monotonic()) + self.skew
 
-    def monotonic(self) -> float:
+    @staticmethod
+    def monotonic() -> float:
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
