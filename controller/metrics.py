@@ -33,6 +33,13 @@ LONGEST: Final = Gauge("workqueue_longest_running_processor_seconds", "Age of th
 # Leader.
 MASTER: Final = Gauge("leader_election_master_status", "1 while this process holds the Lease.", ["name"])
 
+SHARDS: Final = Gauge("modelwarden_shards", "Shards that the fleet is split into; absent without sharding.")
+SHARDS_HELD: Final = Gauge("modelwarden_shards_held", "Shards whose Lease this process holds.")
+SHARDS_TAKEN: Final = Counter("modelwarden_shards_taken_total", "Shards taken, by cause: free, claimed, resumed.", ["cause"])
+SHARDS_GIVEN: Final = Counter(
+    "modelwarden_shards_given_total", "Shards given up, by cause: granted, lost, expired, layout, left.", ["cause"]
+)
+
 # Caches.
 WATCH_RESTARTS: Final = Counter("modelwarden_watch_restarts_total", "Watches that ended, by what ended them.", ["kind", "reason"])
 LIST_SECONDS: Final = Histogram("modelwarden_list_seconds", "Time of a whole list.", ["kind"], buckets=(*_SECONDS, 60, 120))

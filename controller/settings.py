@@ -28,7 +28,8 @@ class ControllerSettings:
     """`namespace` None watches all of them. `identity` names this process in the Lease and has to be unique.
 
     The three lease figures are client-go's: others may take over after `lease_duration`, the holder gives up when it could not renew for
-    `renew_deadline`, and tries every `retry_period`.
+    `renew_deadline`, and tries every `retry_period`. With more than one of `shards` each has a Lease of its own, named after `lease_name`;
+    `preferred_shard` is the one that this process asks for whoever holds it.
     """
 
     status: StatusSettings = field(default_factory=StatusSettings)
@@ -41,5 +42,7 @@ class ControllerSettings:
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
+    shards: int = 1
+    preferred_shard: int | None = None
     workers: int = 4
     page_size: int = 500
