@@ -7,6 +7,7 @@ a second TLS record on every request; whatever is not of that form goes uvicorn'
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -19,12 +20,22 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 HEAD_SECONDS = 10.0
 HEAD_BYTES = 64 * 1024
 
+# A sender that is refused in the middle of its body has this long to read why, and is read from no more: reading megabytes only to throw
+# them away would be paid by everybody else.
+LEAVE_SECONDS = 1.0
+
 _PLAIN = frozenset({b"content-type", b"content-length"})
+_CLOSE = (b"connection", b"close")
+
+
+def _gone() -> None:
+    """Nobody is there to leave."""
 
 
 class Exchange(RequestResponseCycle):
     """One request and its answer. A body that is there is handed over without waiting; head and body of an answer leave together."""
 
+    leave: Callable[[], None]
     _head: bytes = b""
     _taken: bool = False
 
@@ -51,19 +62,20 @@ class Exchange(RequestResponseCycle):
                 self.expected_content_length = 0
                 self.response_complete = True
                 self.message_event.set()
-                if not self.keep_alive:  # the server began to stop in between
-                    self.transport.close()
-                self.on_response()
+                self._end()
                 return
             self.transport.write(head)
         await super().send(message)
 
     def _keeps(self, message: dict[str, Any]) -> bool:
         """Keep the head of a plain answer until its body comes."""
-        if not self.keep_alive or self.disconnected or self.default_headers or self.scope["method"] == "HEAD":
+        if self.disconnected or self.default_headers or self.scope["method"] == "HEAD":
             return False
-        parts, length = [STATUS_LINE[message["status"]]], -1
+        parts, length, closes = [STATUS_LINE[message["status"]]], -1, not self.keep_alive
         for name, value in message.get("headers", ()):
+            if (name, value) == _CLOSE:
+                closes = True
+                continue
             if name not in _PLAIN or b"\n" in value or b"\r" in value:
                 return False
             if name == b"content-length":
@@ -71,11 +83,21 @@ class Exchange(RequestResponseCycle):
             parts += (name, b": ", value, b"\r\n")
         if length < 0:
             return False
-        parts.append(b"\r\n")
+        parts.append(b"connection: close\r\n\r\n" if closes else b"\r\n")
+        self.keep_alive = not closes
         self._head = b"".join(parts)
         self.expected_content_length, self.chunked_encoding = length, False
         self.response_started, self.waiting_for_100_continue = True, False
         return True
+
+    def _end(self) -> None:
+        """The answer is out: keep the connection, close it, or leave a sender whose body nobody wants."""
+        if not self.keep_alive:
+            if self.more_body:
+                self.leave()
+                return
+            self.transport.close()
+        self.on_response()
 
     def _whole(self, message: dict[str, Any], length: int) -> bool:
         ends = not message.get("more_body", False) and length == self.expected_content_length
@@ -91,6 +113,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._head_bytes = 0
         self._idle_since: float | None = None
+        self._leaving: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn: only stream transports come
         """Nothing sent yet: the clock runs."""
@@ -104,9 +127,16 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
             self.timeout_keep_alive_task = None
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+        if isinstance(self.cycle, Exchange):
+            self.cycle.leave = _gone  # a ring of references would keep the connection's buffers until the collector comes, which is seldom
 
     def data_received(self, data: bytes) -> None:
         """A head that is whole stops the clock; one that is not starts it, once."""
+        if self._leaving is not None:
+            return
         super().data_received(data)
         cycle = self.cycle
         if self._in_head or cycle is None or (cycle.response_complete and self._idle_since is None):
@@ -144,6 +174,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
         elif not self.transport.is_closing():
             self.transport.close()
+
+    def _leave(self) -> None:
+        """Read no more; the peer has a moment to read its answer."""
+        self.server_state.total_requests += 1
+        self.flow.pause_reading()
+        self._leaving = self.loop.call_later(LEAVE_SECONDS, self.transport.abort)
 
     # -------------------------------------------------------------------------------------------------------- the parser
 
@@ -196,7 +232,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 "query_string": query,
             },
         )
-        self.cycle = Exchange(
+        exchange = Exchange(
             scope=self.scope,
             transport=self.transport,
             flow=self.flow,
@@ -209,11 +245,13 @@ class BoundedProtocol(HttpToolsProtocol):
             keep_alive=version != "1.0" and parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
+        exchange.leave = self._leave
+        self.cycle = exchange
         if previous is None or previous.response_complete:
-            self._start_asgi_task(self.cycle, self.app)
+            self._start_asgi_task(exchange, self.app)
         else:
             self.flow.pause_reading()
-            self.pipeline.appendleft((self.cycle, self.app))
+            self.pipeline.appendleft((exchange, self.app))
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""

@@ -1,12 +1,15 @@
 """HTTP/1.1 as clients may speak it: each conversation is bytes in and bytes out, over a socket and over a transport that counts writes."""
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from app import protocol as protocol_module
 from app.protocol import BoundedProtocol
 from app.server import HttpServer, Listener
 
@@ -122,7 +125,7 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written: list[bytes] = []
-        self.closed = False
+        self.closed = self.aborted = self.paused = False
 
     def write(self, data: Any) -> None:
         self.written.append(bytes(data))
@@ -136,9 +139,14 @@ class Wire(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default
 
-    def pause_reading(self) -> None: ...
+    def abort(self) -> None:
+        self.aborted = True
 
-    def resume_reading(self) -> None: ...
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
 
 
 def connected(application: Any = echo) -> tuple[BoundedProtocol, Wire]:
@@ -220,3 +228,46 @@ async def test_one_timer_serves_a_connection():
     assert protocol.timeout_keep_alive_task is first
     protocol.connection_lost(None)
     assert first.cancelled()
+
+
+REFUSED = POST + b"content-length: 100\r\n\r\nabc"
+
+
+async def refuse(scope: Any, receive: Any, send: Any) -> None:
+    """Answers before the body is there, and wants no more of it."""
+    await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"2"), (b"connection", b"close")]})
+    await send({"type": "http.response.body", "body": b"no"})
+
+
+async def test_a_sender_that_is_refused_in_its_body_is_read_from_no_more(monkeypatch):
+    """It gets its answer whole and a moment to read it; what it goes on sending is neither read nor kept."""
+    monkeypatch.setattr(protocol_module, "LEAVE_SECONDS", 0.01)
+    protocol, wire = connected(refuse)
+    protocol.data_received(REFUSED)
+    await settled()
+    assert [text.partition(b"\r\n")[0] for text in wire.written] == [b"HTTP/1.1 413 Request Entity Too Large"]
+    assert (wire.paused, wire.closed) == (True, False)
+    protocol.data_received(b"x" * 97 + b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n")
+    await settled()
+    assert len(wire.written) == 1
+    await asyncio.sleep(0.02)
+    assert wire.aborted
+    protocol.connection_lost(None)
+
+
+async def test_a_connection_that_is_over_is_forgotten_at_once():
+    """No ring of references: with the collector off, the connection is gone when it is lost, whatever it was doing."""
+    gc.collect()
+    gc.disable()
+    try:
+        for application, said in ((echo, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"), (refuse, REFUSED), (echo, b"GET / HT"), (echo, REFUSED)):
+            protocol, wire = connected(application)
+            protocol.data_received(said)
+            await settled()
+            protocol.connection_lost(None)
+            await settled()
+            ghost = weakref.ref(protocol)
+            del protocol, wire
+            assert ghost() is None, said
+    finally:
+        gc.enable()
