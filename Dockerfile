@@ -6,6 +6,8 @@ ARG PYTHON=3.13-slim-bookworm
 FROM python:${PYTHON} AS build
 # Set by `--build-arg PIP_INDEX_URL=…` where packages come from a mirror.
 ARG PIP_INDEX_URL
+# Extras of the package: `--build-arg EXTRAS=[otel]` for an image that can send traces.
+ARG EXTRAS=""
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 COPY constraints.txt pyproject.toml README.md LICENSE ./
@@ -20,7 +22,7 @@ COPY local local
 COPY webhooks webhooks
 RUN pip wheel --no-deps --wheel-dir /wheels . \
  && python -m venv /opt/modelwarden \
- && /opt/modelwarden/bin/pip install --no-compile -c constraints.txt /wheels/*.whl \
+ && /opt/modelwarden/bin/pip install --no-compile -c constraints.txt "$(echo /wheels/*.whl)${EXTRAS}" \
  # Nothing is installed at run time, and bytecode cannot be written there: compile it now.
  && /opt/modelwarden/bin/pip uninstall -y pip \
  && python -m compileall -q -j 0 /opt/modelwarden/lib

@@ -22,6 +22,7 @@ from app.metrics import say_build, watch_loop_lag
 from app.page import Row
 from app.server import HttpServer, Listener, State, make_app, with_lane
 from app.settings import Settings
+from app.tracing import Traces
 from certs.authority import CertAuthority
 from certs.context import ServingContext
 from certs.keeper import CertKeeper
@@ -30,6 +31,7 @@ from certs.store import FileStore, MemoryStore, SecretStore, Store
 from controller.cache import Cache
 from controller.service import Controller
 from kube.client import Client
+from webhooks.lane import Application
 from webhooks.lookups import KubeLookup
 from webhooks.metrics import AdmissionMetrics
 from webhooks.server import ReviewServer
@@ -67,6 +69,7 @@ class Service:
         rows: Callable[[], Iterator[Row]],
         idle: Callable[[], bool] = lambda: True,
         state: State | None = None,
+        front: Callable[[Application], Application] | None = None,
     ) -> None:
         self.health = Health()
         self.keeper = keeper
@@ -81,7 +84,8 @@ class Service:
         drain = settings.serve_drain_seconds
         keep_alive = settings.serve_keep_alive_seconds
         bound = Listener(settings.serve_host, settings.serve_port).bind()
-        self.https = HttpServer(with_lane(app, reviews), bound, tls=keeper.context.ssl, keep_alive=keep_alive, drain=drain)
+        lane = with_lane(app, reviews)
+        self.https = HttpServer(front(lane) if front else lane, bound, tls=keeper.context.ssl, keep_alive=keep_alive, drain=drain)
         self.plain: HttpServer | None = None
         if settings.serve_health_port:
             bound = Listener(settings.serve_host, settings.serve_health_port).bind()
@@ -148,14 +152,26 @@ class Service:
 
 
 def assemble(
-    settings: Settings, client: Client, clock: Clock, *, store: Store | None = None, publisher: Publisher | None = None
+    settings: Settings,
+    client: Client,
+    clock: Clock,
+    *,
+    store: Store | None = None,
+    publisher: Publisher | None = None,
+    traces: Traces | None = None,
 ) -> Service:
     """The service of one replica against that API server. Binds its sockets. Raises OSError when it cannot."""
-    controller = Controller(client, settings.controller(identity()), clock)
+    controller = Controller(client, settings.controller(identity()), clock, traces)
+    reviews = ReviewServer(KubeLookup(client), settings.admission(), admission_metrics())
+    front: Callable[[Application], Application] | None = None
+    if traces is not None:
+        from app.tracedreviews import CarriedContext, TracedReviews
+
+        reviews, front = TracedReviews(reviews, traces), CarriedContext
     return Service(
         settings,
         clock,
-        reviews=ReviewServer(KubeLookup(client), settings.admission(), admission_metrics()),
+        reviews=reviews,
         keeper=CertKeeper(
             ServingContext(),
             store or _store(settings, client, clock),
@@ -167,6 +183,7 @@ def assemble(
         rows=lambda: rows(controller.cache),
         idle=lambda: controller.queue.idle,
         state=lambda: debug_state(controller),
+        front=front,
     )
 
 

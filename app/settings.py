@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -123,6 +124,10 @@ class Settings(BaseSettings):
     )
     observers_concurrency: int = Field(16, alias="observers.concurrency", ge=1, le=1024, description="questions asked at once")
 
+    otel_endpoint: str | None = Field(
+        None, alias="otel.endpoint", description="send traces there, an OpenTelemetry collector's HTTP address; needs the extra otel"
+    )
+
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", alias="log.level", description="least severe level that is logged"
     )
@@ -148,6 +153,20 @@ class Settings(BaseSettings):
             except ValueError as error:
                 raise ValueError("is no JSON list") from error
         return [part.strip() for part in text.split(",") if part.strip()]
+
+    @field_validator("otel_endpoint")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if not value:
+            return None
+        try:
+            parts = urlsplit(value)
+            known = parts.scheme in {"http", "https"} and parts.hostname
+        except ValueError:
+            known = None
+        if not known:
+            raise ValueError("has to be an address like http://collector.observability:4318")
+        return value
 
     @model_validator(mode="after")
     def _lease_figures(self) -> "Settings":

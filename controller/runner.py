@@ -9,9 +9,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+import msgspec
 import structlog
 
 from api.clock import Clock
+from api.spans import Spans
 from api.status import Status
 from controller import metrics
 from controller.cache import Cache, Key
@@ -39,6 +41,17 @@ _SECONDS = metrics.RECONCILE_SECONDS.labels(metrics.CONTROLLER)
 _RESULTS = {result: metrics.RECONCILES.labels(metrics.CONTROLLER, result) for result in ("success", "requeue", "error")}
 _ERRORS = metrics.RECONCILE_ERRORS.labels(metrics.CONTROLLER)
 _PANICS = metrics.RECONCILE_PANICS.labels(metrics.CONTROLLER)
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """What a pass came to, and the phase that it judged where it judged one."""
+
+    outcome: str
+    phase: str = ""
+
+
+_GONE = Passed("gone")
+_HELD = Passed("held")
 
 
 class Acting(Protocol):
@@ -74,6 +87,7 @@ class Runner:
         may_write: Callable[[], bool],
         acting: Acting | None = None,
         proving: Proving,
+        spans: Spans | None = None,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -86,6 +100,7 @@ class Runner:
         self._may_write = may_write
         self._acting = acting
         self._proving = proving
+        self._spans = spans
         self._sightings: dict[Key, dict[str, Sighting]] = {}
 
     async def work(self) -> None:
@@ -110,26 +125,38 @@ class Runner:
         self._sightings.clear()
 
     async def run(self, key: Key) -> None:
-        """One pass, with its outcome counted and its repetition arranged."""
+        """One pass, with its outcome counted and its repetition arranged; in a span where somebody traces."""
+        if self._spans is None:
+            await self._run(key)
+            return
+        with self._spans.work("reconcile", k8s__namespace__name=key.namespace, modelwarden__deployment=key.name) as span:
+            result, came_to = await self._run(key)
+            span.say(modelwarden__result=result, modelwarden__outcome=came_to.outcome, modelwarden__phase=came_to.phase)
+            if result == "error":
+                span.failed(came_to.outcome)
+
+    async def _run(self, key: Key) -> tuple[str, Passed]:
+        """How the pass is counted, and what it came to; of an error, its type's name."""
         started = self._clock.monotonic()
         _ACTIVE.inc()
         result = "success"
+        came_to = _GONE
         try:
-            await self._pass(key)
+            came_to = await self._pass(key)
             self._queue.forget(key)
         except Conflict as error:
-            result = "requeue"
+            result, came_to = "requeue", Passed("conflict")
             log.debug("the object is newer than the cache", namespace=key.namespace, name=key.name, error=str(error))
             self._queue.retry(key)
         except NotFound:
             self._queue.forget(key)  # deleted meanwhile; the watch will say so
         except KubeError as error:
-            result = "error"
+            result, came_to = "error", Passed(type(error).__name__)
             _ERRORS.inc()
             log.warning("pass failed", namespace=key.namespace, name=key.name, error=str(error))
             self._queue.retry(key, error.retry_after or 0.0)
-        except Exception:  # one deployment's defect must not stop the others
-            result = "error"
+        except Exception as error:  # one deployment's defect must not stop the others
+            result, came_to = "error", Passed(type(error).__name__)
             _ERRORS.inc()
             _PANICS.inc()
             log.exception("pass ended in a defect", namespace=key.namespace, name=key.name)
@@ -138,25 +165,26 @@ class Runner:
             _ACTIVE.dec()
             _RESULTS[result].inc()
             _SECONDS.observe(self._clock.monotonic() - started)
+        return result, came_to
 
-    async def _pass(self, key: Key) -> None:
+    async def _pass(self, key: Key) -> Passed:
         cached = self._cache.deployment(key)
         if cached is None:
             self._forget(key)
-            return
+            return _GONE
         if not self._readable():
             metrics.HELD.labels("unreadable").inc()
-            return  # all keys come again when reading succeeds
+            return _HELD  # all keys come again when reading succeeds
         if self._writer.pending(key, cached):
             self._writer.interrupted(key)
             metrics.HELD.labels("own-write").inc()
             self._queue.add_after(key, FORGET_AFTER)  # the watch brings it sooner
-            return
+            return _HELD
         assessment = await self._assess(key, cached)
         snapshot, status = assessment.ground.snapshot, assessment.status
         if not self._may_write():
             metrics.HELD.labels("not-leading").inc()
-            return
+            return _HELD
         # Where nothing but the write itself can change the next verdict, its own event need not be judged.
         final = self._acting is None and status.retirement is None
         wrote = await self._writer.write(key, cached, status, final=final)
@@ -166,6 +194,7 @@ class Runner:
         again = next_pass(status, snapshot.now)
         if again is not None:
             self._queue.add_after(key, again)
+        return Passed("written" if wrote else "unchanged", status.phase)
 
     async def _assess(self, key: Key, cached: CachedDeployment) -> Assessment:
         """The verdict over the cache; where a lost observation would end a qualification, over an uncached membership too.

@@ -11,6 +11,7 @@ import structlog
 from prometheus_client import REGISTRY
 
 from api.clock import Clock
+from api.spans import Spans
 from controller import metrics
 from controller.acting import RetirementActs
 from controller.cache import Cache, Key
@@ -35,7 +36,7 @@ log = structlog.get_logger("controller")
 class Controller:
     """`run` until cancelled; `ready` any time."""
 
-    def __init__(self, client: Client, settings: ControllerSettings, clock: Clock) -> None:
+    def __init__(self, client: Client, settings: ControllerSettings, clock: Clock, spans: Spans | None = None) -> None:
         self._settings = settings
         self._clock = clock
         table = kinds(settings.status.kueue)
@@ -70,6 +71,7 @@ class Controller:
             may_write=lambda: self.election.may_write,
             acting=RetirementActs(client) if settings.status.act == "retire" else None,
             proving=MembershipReader(client),
+            spans=spans,
         )
         self.observers = ObserverService(client, self.cache, self.board, settings.observers, clock, on_news=self.queue.add)
         self.fleet = FleetCollector(self.cache, clock, self.leading, readable=self._readable)

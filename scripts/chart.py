@@ -52,9 +52,20 @@ _ENVIRONMENT: Final = """\
             {{- if eq .Values.certificates.mode "cert-manager" }}
             - {name: MODELWARDEN_CERTS_SOURCE, value: files}
             {{- end }}
+            {{- with .Values.tracing.endpoint }}
+            - {name: MODELWARDEN_OTEL_ENDPOINT, value: {{ . | quote }}}
+            {{- end }}
             {{- range $name, $value := .Values.settings }}
             - {name: {{ $name }}, value: {{ $value | toString | quote }}}
             {{- end }}
+"""
+
+_COLLECTOR: Final = """\
+    {{- with .Values.tracing.endpoint }}
+    # The collector of traces, on the port that was named.
+    - ports:
+        - {protocol: TCP, port: {{ (urlParse .).host | splitList ":" | last }}}
+    {{- end }}
 """
 
 _SPREAD: Final = "      topologySpreadConstraints:\n"
@@ -121,7 +132,11 @@ TEMPLATES: Final[dict[str, Template]] = {
     "poddisruptionbudget": Template(
         "components/pdb/pdb.yaml", 'and .Values.podDisruptionBudget.enabled (.Capabilities.APIVersions.Has "policy/v1")'
     ),
-    "networkpolicy": Template("components/networkpolicy/networkpolicy.yaml", ".Values.networkPolicy.enabled"),
+    "networkpolicy": Template(
+        "components/networkpolicy/networkpolicy.yaml",
+        ".Values.networkPolicy.enabled",
+        places=(_after("            matchLabels: {app.kubernetes.io/name: model-deployment}\n", _COLLECTOR),),
+    ),
     "retire": Template("components/retire/rbac.yaml", 'eq .Values.act "retire"'),
     "certificate": Template("components/cert-manager/certificate.yaml", 'eq .Values.certificates.mode "cert-manager"'),
     "servicemonitor": Template("observability/servicemonitor.yaml", ".Values.serviceMonitor.enabled"),

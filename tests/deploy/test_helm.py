@@ -185,6 +185,8 @@ async def test_everything_else_that_can_be_chosen(helm: Helm) -> None:
             "definitions": {"install": False},
             "topologySpread": False,
             "settings": {"MODELWARDEN_LOG_LEVEL": "debug", "MODELWARDEN_CONTROLLER_WORKERS": 8},
+            "tracing": {"endpoint": "http://collector.observability:4318"},
+            "networkPolicy": {"enabled": True},
             "podAnnotations": {"a.example/b": "c"},
             "nodeSelector": {"kubernetes.io/os": "linux"},
             "tolerations": [{"key": "control", "operator": "Exists"}],
@@ -210,6 +212,9 @@ async def test_everything_else_that_can_be_chosen(helm: Helm) -> None:
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
     env = {entry["name"]: entry.get("value") for entry in pod["containers"][0]["env"]}
     assert (env["MODELWARDEN_LOG_LEVEL"], env["MODELWARDEN_CONTROLLER_WORKERS"]) == ("debug", "8")
+    assert env["MODELWARDEN_OTEL_ENDPOINT"] == "http://collector.observability:4318"
+    egress = objects[("NetworkPolicy", "modelwarden")]["spec"]["egress"]
+    assert {"ports": [{"protocol": "TCP", "port": 4318}]} in egress
 
 
 async def test_helm_lints_the_chart(helm: Helm) -> None:
@@ -224,6 +229,7 @@ REFUSED = {
     "a misspelt value": {"replicaCount": 3},
     "a mode that does not exist": {"certificates": {"mode": "vault"}},
     "no replica": {"replicas": 0},
+    "a collector without a port": {"tracing": {"endpoint": "http://collector.observability"}},
     "a setting that is none of ours": {"settings": {"LOG_LEVEL": "debug"}},
     "a setting that the chart makes itself": {"settings": {"MODELWARDEN_KUEUE": "absent"}},
 }

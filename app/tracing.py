@@ -1,0 +1,145 @@
+"""Traces by OpenTelemetry, for those who installed the extra and named where they go: one span for a review, one for a controller's pass.
+
+Nothing of OpenTelemetry's SDK is imported, and no wrapper stands in anybody's way, unless `switched_on` says so. The provider is our own
+and not the process's, so that libraries which trace by themselves (FastAPI does) add no spans for probes and scrapes. A span says which
+rules spoke, what the verdict was and of which object; it never says what an object carries.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import structlog
+
+from api.spans import Fact, Span
+from app.build import build
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span as OpenTelemetrySpan
+
+# The standard's own names. A Pod may get them from somebody who means everything in it.
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+TRACES_PATH: Final = "/v1/traces"
+EXTRA: Final = "pip install 'modelwarden[otel]'"
+FAREWELL_MILLIS: Final = 3000
+
+PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+PROTOCOL: Final = "http/protobuf"
+
+log = structlog.get_logger("tracing")
+
+
+class TracingError(Exception):
+    """Traces were asked for and cannot be made. The message says what to do."""
+
+
+def switched_on(endpoint: str | None, environ: Mapping[str, str]) -> bool:
+    """Whether anybody named where traces go, and nobody by the standard's own variables that there shall be none."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none":
+        return False
+    return bool(endpoint) or any(environ.get(name) for name in ENDPOINTS)
+
+
+def opened(endpoint: str | None, environ: Mapping[str, str], *, namespace: str, instance: str) -> "Traces | None":
+    """Traces, or None where they are not switched on. Raises TracingError where our own setting asks for what cannot be had.
+
+    The standard's variables may be meant for everybody in the Pod: what they ask for in vain is logged, and the service serves.
+    """
+    if not switched_on(endpoint, environ):
+        return None
+    try:
+        return Traces(_exporting(endpoint, environ, namespace=namespace, instance=instance))
+    except TracingError as error:
+        if endpoint:
+            raise
+        log.warning("no traces", error=str(error))
+        return None
+
+
+def _exporting(endpoint: str | None, environ: Mapping[str, str], *, namespace: str, instance: str) -> "TracerProvider":
+    """A provider that exports by OTLP over HTTP, in the background and in batches.
+
+    Sampling, headers, batch sizes and time-outs are the SDK's, by its own variables.
+    """
+    protocol = next((environ[name] for name in PROTOCOLS if environ.get(name)), PROTOCOL)
+    if not endpoint and protocol != PROTOCOL:
+        raise TracingError(f"the environment asks for traces by {protocol}, and only {PROTOCOL} is spoken: set otel.endpoint")
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise TracingError(f"traces are asked for, but OpenTelemetry is not installed ({error}): {EXTRA}") from error
+
+    about = {"service.version": build().version, "service.instance.id": instance, "k8s.namespace.name": namespace}
+    if not environ.get("OTEL_SERVICE_NAME") and "service.name=" not in environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        about["service.name"] = "modelwarden"
+    made = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
+    made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=traces_url(endpoint) if endpoint else None)))
+    return made
+
+
+def traces_url(endpoint: str) -> str:
+    """The address that traces are posted to, of the collector's own: OTLP appends a path for each signal."""
+    return endpoint if urlsplit(endpoint).path.endswith(TRACES_PATH) else endpoint.rstrip("/") + TRACES_PATH
+
+
+class Traces:
+    """`api.spans.Spans` by OpenTelemetry."""
+
+    def __init__(self, made: "TracerProvider") -> None:
+        from opentelemetry import trace
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._provider = made
+        self._tracer = made.get_tracer("modelwarden", build().version)
+        self._propagator = TraceContextTextMapPropagator()
+        self._kinds = trace.SpanKind
+
+    @contextmanager
+    def work(self, name: str, **facts: Fact) -> Iterator[Span]:
+        """A span of our own doing, the root of its trace."""
+        with self._tracer.start_as_current_span(name, attributes=_attributes(facts), record_exception=False) as span:
+            yield _Told(span)
+
+    @contextmanager
+    def answer(self, name: str, carried: Mapping[str, str], **facts: Fact) -> Iterator[Span]:
+        """A span of an answer to somebody who may have sent his own span's id along (W3C Trace Context)."""
+        parent: Context = self._propagator.extract(carried)
+        with self._tracer.start_as_current_span(
+            name, context=parent, kind=self._kinds.SERVER, attributes=_attributes(facts), record_exception=False
+        ) as span:
+            yield _Told(span)
+
+    def close(self) -> None:
+        """Send what is left, for a few seconds at most, and end. Blocks."""
+        self._provider.force_flush(FAREWELL_MILLIS)
+        self._provider.shutdown()
+
+
+class _Told:
+    """A span as the rooms know it."""
+
+    __slots__ = ("_span",)
+
+    def __init__(self, span: "OpenTelemetrySpan") -> None:
+        self._span = span
+
+    def say(self, **facts: Fact) -> None:
+        """Add facts."""
+        self._span.set_attributes(_attributes(facts))
+
+    def failed(self, error: str) -> None:
+        """Mark it."""
+        from opentelemetry.trace import StatusCode
+
+        self._span.set_attribute("error.type", error)
+        self._span.set_status(StatusCode.ERROR)
+
+
+def _attributes(facts: Mapping[str, Fact]) -> dict[str, Any]:
+    return {name.replace("__", "."): value for name, value in facts.items() if value not in ("", ())}
