@@ -8,7 +8,7 @@ from aiohttp import web
 from local import statuses
 from local.kinds import Registry, Served
 from local.protobuf import MEDIA_TYPE, ProtobufError, decode_object
-from local.wire import JSON, DocumentError, read_document
+from local.wire import DocumentError, read_document
 
 BODY_LIMIT = 3 << 20
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -86,6 +86,8 @@ def _verb(method: str, name: str, subresource: str, namespace: str, served: Serv
     if served.namespaced and not namespace:
         raise statuses.method_not_allowed()
     if verb == "delete" and not name:
+        if "deletecollection" not in served.verbs:
+            raise statuses.method_not_allowed()
         return "deletecollection"
     return verb
 
@@ -95,10 +97,12 @@ async def read_body(request: web.BaseRequest) -> bytes:
     length = request.content_length
     if length is not None and length > BODY_LIMIT:
         raise _too_large(length)
-    body = await request.read()
-    if len(body) > BODY_LIMIT:
-        raise _too_large(len(body))
-    return body
+    body = bytearray()
+    async for chunk in request.content.iter_any():  # aiohttp's own `read` stops at one MiB
+        body += chunk
+        if len(body) > BODY_LIMIT:
+            raise _too_large(len(body))
+    return bytes(body)
 
 
 def _too_large(length: int) -> statuses.StatusError:
@@ -119,9 +123,9 @@ async def read_object(request: web.BaseRequest) -> Any:
         text = f"the body of the request was in an unknown format - accepted media types include: {accepted} (got {kind})"
         raise statuses.unsupported_media_type(text)
     body = await read_body(request)
-    if not body:
-        return {}
-    return parse(body)
+    if not body and request.method != "DELETE":
+        raise statuses.bad_request("the object provided is unrecognized (must be of type JSON or YAML): the body is empty")
+    return parse(body) if body else {}
 
 
 def parse(body: bytes) -> Any:
@@ -130,27 +134,3 @@ def parse(body: bytes) -> Any:
         return read_document(body)
     except DocumentError as fault:
         raise statuses.bad_request(f"the object provided is unrecognized (must be of type JSON or YAML): {fault}") from fault
-
-
-def write_options(request: web.BaseRequest) -> JSON:
-    """dryRun, fieldManager, fieldValidation, force of the query. Raises 422 for values they do not take."""
-    query = request.query
-    dry = query.getall("dryRun", [])
-    if dry and dry != ["All"]:
-        raise statuses.StatusError(422, "Invalid", f'dryRun: Unsupported value: "{dry[0]}": supported values: "All"')
-    validation = query.get("fieldValidation", "") or "Warn"
-    if validation not in {"Ignore", "Warn", "Strict"}:
-        text = f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"'
-        raise statuses.StatusError(422, "Invalid", text)
-    manager = query.get("fieldManager") or request.headers.get("User-Agent", "").partition("/")[0] or "unknown"
-    return {"dry_run": bool(dry), "manager": manager[:128], "validation": validation, "named_manager": bool(query.get("fieldManager"))}
-
-
-def whole_number(request: web.BaseRequest, key: str) -> int:
-    """A non-negative number of the query, 0 when absent. Raises 400."""
-    text = request.query.get(key, "")
-    if not text:
-        return 0
-    if not (text.isascii() and text.isdigit()):
-        raise statuses.bad_request(f'{key}: Invalid value: "{text}": must be a non-negative integer')
-    return int(text)

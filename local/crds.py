@@ -1,8 +1,10 @@
 """CustomResourceDefinitions: checked where being wrong matters, read into served resources, and given their status."""
 
+import re
 from datetime import datetime
 
 from api.clock import format_time
+from local import jsonpaths
 from local.kinds import Column, Served
 from local.statuses import Cause
 from local.wire import JSON
@@ -40,7 +42,9 @@ def faults(crd: JSON) -> list[Cause]:
     versions = spec.get("versions") or []
     if sum(bool(version.get("storage")) for version in versions) != 1:
         out.append(Cause("spec.versions", "FieldValueInvalid", "Invalid value: must have exactly one version marked as storage version"))
+    seen: set[str] = set()
     for index, version in enumerate(versions):
+        out += _version_faults(version, f"spec.versions[{index}]", seen)
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         where = f"spec.versions[{index}].schema.openAPIV3Schema"
         if not isinstance(schema, dict):
@@ -51,6 +55,37 @@ def faults(crd: JSON) -> list[Cause]:
     if (spec.get("conversion") or {}).get("strategy") == "Webhook":
         text = "Forbidden: the embedded cluster converts by strategy None only"
         out.append(Cause("spec.conversion.strategy", "FieldValueForbidden", text))
+    return out
+
+
+_VERSION = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+_TYPES = ("integer", "number", "string", "boolean", "date")
+
+
+def _version_faults(version: JSON, where: str, seen: set[str]) -> list[Cause]:
+    """A version's name, and columns that nobody could print."""
+    name, out = str(version.get("name") or ""), []
+    if not _VERSION.match(name) or len(name) > 63:
+        text = f"Invalid value: \"{name}\": a DNS-1035 label must consist of lower case alphanumeric characters or '-'"
+        out.append(Cause(f"{where}.name", "FieldValueInvalid", text))
+    elif name in seen:
+        out.append(Cause("spec.versions", "FieldValueInvalid", f'Invalid value: "{name}": must contain unique version names'))
+    seen.add(name)
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        at = f"{where}.additionalPrinterColumns[{index}]"
+        if not column.get("name"):
+            out.append(Cause(f"{at}.name", "FieldValueRequired", "Required value"))
+        if column.get("type") not in _TYPES:
+            text = f'Invalid value: "{column.get("type", "")}": must be one of {",".join(_TYPES)}'
+            out.append(Cause(f"{at}.type", "FieldValueInvalid", text))
+        path = str(column.get("jsonPath") or "")
+        try:
+            usable = path.startswith(".") and bool(jsonpaths.steps(path))
+        except ValueError:
+            usable = False
+        if not usable:
+            text = f'Invalid value: "{path}": must be a simple json path starting with .'
+            out.append(Cause(f"{at}.JSONPath", "FieldValueInvalid", text))
     return out
 
 

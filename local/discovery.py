@@ -1,6 +1,6 @@
 """Discovery: what kubectl and every client library ask first. Both forms, the old group by group one and the aggregated one."""
 
-from local.kinds import CRUD, Registry, Served, version_order
+from local.kinds import Registry, version_order
 from local.wire import JSON
 
 VERSION: JSON = {
@@ -55,11 +55,6 @@ def groups(registry: Registry) -> JSON:
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
 
 
-def _verbs(served: Served) -> list[str]:
-    del served
-    return list(CRUD)
-
-
 def resources(registry: Registry, group_name: str, version: str) -> JSON | None:
     """`/api/v1` or `/apis/<group>/<version>`, or None for what is not served."""
     out: list[JSON] = []
@@ -71,7 +66,7 @@ def resources(registry: Registry, group_name: str, version: str) -> JSON | None:
             "singularName": row.singular,
             "namespaced": row.namespaced,
             "kind": row.kind,
-            "verbs": _verbs(row),
+            "verbs": list(row.verbs),
         }
         if row.short:
             entry["shortNames"] = list(row.short)

@@ -45,6 +45,7 @@ class Served:
     selectable: tuple[str, ...] = ()
     generation: bool = True
     unconditional_update: bool = True
+    creates_on_update: bool = False
 
     @property
     def api_version(self) -> str:
@@ -78,6 +79,12 @@ class Served:
         return "status" in self.subresources
 
     @property
+    def verbs(self) -> tuple[str, ...]:
+        """What discovery lists; nobody deletes all namespaces at once."""
+        whole = self.custom or self.kind != "Namespace"
+        return CRUD if whole else tuple(verb for verb in CRUD if verb != "deletecollection")
+
+    @property
     def root(self) -> str:
         """The path below which this group and version lives."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
@@ -107,9 +114,13 @@ def _row(
         subresources=frozenset(subresources.split()),
         generation=generation,
         unconditional_update=not strict,
+        creates_on_update=kind in _CREATED_BY_UPDATE,
         selectable=FIELDS.get(kind, ()),
     )
 
+
+# A PUT of an object that is not there makes it.
+_CREATED_BY_UPDATE = frozenset({"Lease", "Event", "Endpoints", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
 
 # Fields beyond metadata.name and metadata.namespace that a field selector may name.
 FIELDS: dict[str, tuple[str, ...]] = {

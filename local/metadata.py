@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable
 from datetime import datetime
 
-from api.clock import format_time
+from api.clock import format_time, parse_time
 from local import statuses
 from local.kinds import Served
 from local.statuses import Cause
@@ -35,6 +35,7 @@ VALUE_TEXT = (
 )
 # Kinds whose names need only be fit for a path.
 _PATH_NAMES = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
+_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 _LABEL_NAMES = frozenset({"Namespace", "Service"})
 
 
@@ -86,10 +87,11 @@ def faults(obj: JSON, served: Served, old: JSON | None) -> list[Cause]:
             out += _key_faults(f"metadata.{where}", key)
             if where == "labels" and (len(value) > 63 or not _VALUE.match(value)):
                 out.append(Cause("metadata.labels", "FieldValueInvalid", f'Invalid value: "{value}": {VALUE_TEXT}'))
-    size = sum(len(key) + len(str(value)) for key, value in (meta.get("annotations") or {}).items())
+    size = sum(len(key.encode()) + len(str(value).encode()) for key, value in (meta.get("annotations") or {}).items())
     if size > ANNOTATIONS_MAX:
         out.append(Cause("metadata.annotations", "FieldValueTooLong", f"Too long: may not be more than {ANNOTATIONS_MAX} bytes"))
     out += _owner_faults(meta)
+    out += _finalizer_faults(meta, served)
     if old is not None and old["metadata"].get("deletionTimestamp"):
         added = set(meta.get("finalizers") or ()) - set(old["metadata"].get("finalizers") or ())
         if added:
@@ -121,6 +123,19 @@ def _key_faults(field: str, key: str) -> list[Cause]:
     return [Cause(field, "FieldValueInvalid", f'Invalid value: "{key}": a qualified name is [prefix/]name, each in its own alphabet')]
 
 
+def _finalizer_faults(meta: JSON, served: Served) -> list[Cause]:
+    """A finalizer is a qualified name; without a prefix built-in kinds take the API's own only."""
+    out = []
+    for index, name in enumerate(meta.get("finalizers") or ()):
+        if _key_faults("", name):
+            text = f'Invalid value: "{name}": a qualified name is [prefix/]name, each in its own alphabet'
+            out.append(Cause("metadata.finalizers", "FieldValueInvalid", text))
+        elif "/" not in name and not served.custom and name not in _FINALIZERS:
+            text = f'Invalid value: "{name}": name is neither a standard finalizer name nor is it fully qualified'
+            out.append(Cause(f"metadata.finalizers[{index}]", "FieldValueInvalid", text))
+    return out
+
+
 def _owner_faults(meta: JSON) -> list[Cause]:
     out = []
     controllers = 0
@@ -134,6 +149,31 @@ def _owner_faults(meta: JSON) -> list[Cause]:
         text = "Invalid value: Only one reference can have Controller set to true"
         out.append(Cause("metadata.ownerReferences", "FieldValueInvalid", text))
     return out
+
+
+_ITEMS: dict[str, type] = {"finalizers": str, "ownerReferences": dict, "managedFields": dict}
+_REFERENCE: dict[str, type] = {
+    "apiVersion": str,
+    "kind": str,
+    "name": str,
+    "uid": str,
+    "controller": bool,
+    "blockOwnerDeletion": bool,
+}
+
+
+def _check_scalars(meta: JSON) -> None:
+    """What the server overwrites has to be readable all the same. Raises 400."""
+    for key in ("generation", "deletionGracePeriodSeconds"):
+        if meta.get(key) is not None and (not isinstance(meta[key], int) or isinstance(meta[key], bool)):
+            raise statuses.bad_request(f"cannot unmarshal into Go struct field ObjectMeta.metadata.{key} of type int64")
+    for key in ("creationTimestamp", "deletionTimestamp"):
+        if meta.get(key) is None:
+            continue
+        try:
+            parse_time(meta[key])
+        except (TypeError, ValueError, AttributeError) as fault:
+            raise statuses.bad_request(f'parsing time "{meta[key]}" as "2006-01-02T15:04:05Z07:00": cannot parse it') from fault
 
 
 def check_types(obj: JSON) -> None:
@@ -158,8 +198,15 @@ def check_types(obj: JSON) -> None:
         value = meta.get(key)
         if value is None:
             meta.pop(key, None)
-        elif not isinstance(value, list):
+        elif not isinstance(value, list) or not all(isinstance(item, _ITEMS[key]) for item in value):
             raise statuses.bad_request(f"cannot unmarshal into Go struct field ObjectMeta.metadata.{key} of type list")
+    for ref in meta.get("ownerReferences") or ():
+        for key, kind in _REFERENCE.items():
+            if ref.get(key) is None:
+                ref.pop(key, None)
+            elif not isinstance(ref[key], kind):
+                raise statuses.bad_request(f"cannot unmarshal into Go struct field OwnerReference.{key} of type {kind.__name__}")
+    _check_scalars(meta)
     for key in ("labels", "annotations", "finalizers", "ownerReferences"):
         if key in meta and not meta[key]:
             del meta[key]

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _DAYS = 30
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # the one in C where it is there: one is written for each user of each test
 SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 
@@ -107,7 +108,7 @@ def write_kubeconfig(
         "contexts": [{"name": "modelwarden", "context": {"cluster": "modelwarden", "user": user, "namespace": namespace}}],
         "current-context": "modelwarden",
     }
-    return write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
+    return write_private(path, yaml.dump(document, Dumper=_DUMPER, sort_keys=False).encode())
 
 
 def _base64(data: bytes) -> str:

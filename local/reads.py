@@ -52,7 +52,7 @@ def get(store: Store, served: Served, namespace: str, name: str) -> bytes:
 
 
 def select(store: Store, served: Served, query: ListQuery) -> Listing:
-    """A page. Raises 400 for selectors and tokens it cannot read, 410 for a token whose version is forgotten."""
+    """A page. Raises 400 for selectors and tokens it cannot read, 410 for a version that is forgotten, 504 for one that is to come."""
     matches = compile_selectors(served, query.labels, query.fields)
     table = store.table(served.table)
     if query.token:
@@ -60,8 +60,11 @@ def select(store: Store, served: Served, query: ListQuery) -> Listing:
         keys, entries = _at(store, served, query, rv)
     else:
         rv, after = store.revision, None
-        if query.match == "Exact" and query.resource_version:
-            rv = int(query.resource_version)
+        asked = int(query.resource_version or 0)
+        if asked > rv:
+            raise statuses.StatusError(504, "Timeout", f"Timeout: Too large resource version: {asked}, current: {rv}", retry_after=1)
+        if query.match == "Exact" and asked:
+            rv = asked
             keys, entries = _at(store, served, query, rv)
         else:
             keys, entries = table.keys(query.namespace), table.entries
@@ -89,6 +92,8 @@ def _at(store: Store, served: Served, query: ListQuery, rv: int) -> tuple[list[K
     try:
         keys, entries = store.table(served.table).at(rv)
     except statuses.StatusError as fault:
+        if not query.token:
+            raise statuses.expired(f"The resourceVersion for the provided list is too old: {rv}") from fault
         raise statuses.expired(
             "The provided continue parameter is too old to display a consistent list result. "
             "You can start a new list without the continue parameter."

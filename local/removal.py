@@ -12,6 +12,7 @@ from local.store import Entry, Store
 from local.wire import JSON, copy
 from local.writes import Writer
 
+IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
@@ -25,9 +26,12 @@ class Remover:
         self._writer = writer
 
     async def delete(self, op: Operation, options: JSON) -> tuple[JSON, bool]:
-        """The object as it now is, and whether it is gone. Raises 404, 409, or a webhook's refusal."""
+        """The object as it now is, and whether it is gone. Raises 403, 404, 409, or a webhook's refusal."""
         op.kind = DELETE
         op.options = {key: value for key, value in options.items() if key not in {"apiVersion", "kind"}}
+        if op.served.table == NAMESPACES.table and op.name in IMMORTAL:
+            text = f'namespaces "{op.name}" is forbidden: this namespace may not be deleted'
+            raise statuses.forbidden(text, {"name": op.name, "kind": "namespaces"})
         entry = self._entry(op)
         self._check_preconditions(op, entry, options.get("preconditions") or {})
         old = from_stored(op.served, entry.object())
@@ -97,7 +101,9 @@ class Remover:
         if not spec.get("nodeName") or phase in {"Succeeded", "Failed"}:
             return 0
         asked = options.get("gracePeriodSeconds")
-        return int(spec.get("terminationGracePeriodSeconds", 30) if asked is None else asked)
+        if asked is None:
+            asked = spec.get("terminationGracePeriodSeconds", 30)
+        return 1 if asked < 0 else int(asked)
 
     def _holds_content(self, op: Operation) -> bool:
         return op.served.table == NAMESPACES.table and any(

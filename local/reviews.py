@@ -8,9 +8,11 @@ from local import statuses
 from local.callers import Caller, Doors, known
 from local.discovery import REVIEWS
 from local.kinds import SERVICE_ACCOUNTS
+from local.statuses import Cause, InvalidError
 from local.store import Store
 from local.wire import JSON
 
+SHORTEST = 600
 NOT_ENFORCED = "the embedded cluster stores RBAC and does not enforce it"
 
 
@@ -36,12 +38,18 @@ def answer(doors: Doors, caller: Caller, path: str, body: Any) -> JSON | None:
 
 
 def token_request(store: Store, doors: Doors, clock: Clock, *, namespace: str, name: str, body: Any) -> JSON:
-    """A token of a service account. Raises 404."""
+    """A token of a service account. Raises 400, 404, 422."""
     entry = store.get(SERVICE_ACCOUNTS.table, (namespace, name))
     if entry is None:
         raise statuses.not_found("serviceaccounts", "", name)
     spec = (body.get("spec") or {}) if isinstance(body, dict) else {}
-    seconds = int(spec.get("expirationSeconds") or 3600)
+    seconds = spec.get("expirationSeconds") or 3600
+    if not isinstance(seconds, int) or isinstance(seconds, bool):
+        raise statuses.bad_request("spec.expirationSeconds: expected an integer")
+    if seconds < SHORTEST:
+        text = f"Invalid value: {seconds}: may not specify a duration less than 10 minutes"
+        causes = [Cause("spec.expirationSeconds", "FieldValueInvalid", text)]
+        raise InvalidError("TokenRequest", "authentication.k8s.io", "", causes)
     token = doors.issue(known(f"system:serviceaccount:{namespace}:{name}", (), entry.uid))
     expires = format_time(clock.now() + timedelta(seconds=seconds))
     return {

@@ -12,11 +12,12 @@ Test = Callable[[Mapping[str, str]], bool]
 
 _TERM = re.compile(r"\s*(?:(?P<bang>!)\s*)?(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)\s*(?P<rest>.*)$", re.DOTALL)
 _SET = re.compile(r"(?P<op>in|notin)\s*\((?P<values>[^()]*)\)\s*$")
+_INTEGER = re.compile(r"-?[0-9]+\Z")
 _EQUALS = re.compile(r"(?P<op>==|=|!=|>|<)\s*(?P<value>[-A-Za-z0-9_.]*)\s*$")
 
 
 def split_terms(text: str) -> list[str]:
-    """Comma-separated terms; commas inside parentheses do not count."""
+    """Comma-separated terms; commas inside parentheses do not count. Raises 400 for an empty one between others."""
     out, depth, start = [], 0, 0
     for position, char in enumerate(text):
         depth += (char == "(") - (char == ")")
@@ -24,7 +25,12 @@ def split_terms(text: str) -> list[str]:
             out.append(text[start:position])
             start = position + 1
     out.append(text[start:])
-    return [term for term in (part.strip() for part in out) if term]
+    terms = [part.strip() for part in out]
+    if terms == [""]:
+        return []
+    if "" in terms:
+        raise statuses.bad_request("unable to parse requirement: found ',', expected: identifier")
+    return terms
 
 
 def parse_labels(text: str) -> list[Test]:
@@ -58,13 +64,13 @@ def _compare(key: str, op: str, value: str) -> Test:
         return lambda labels: labels.get(key) == value
     if op == "!=":
         return lambda labels: labels.get(key) != value
-    if not value.lstrip("-").isdigit():
+    if not _INTEGER.match(value):
         raise statuses.bad_request(f"for 'Gt', 'Lt' operators, the value must be an integer: {value}")
     bound = int(value)
 
     def compare(labels: Mapping[str, str]) -> bool:
         present = labels.get(key, "")
-        return present.lstrip("-").isdigit() and (int(present) > bound if op == ">" else int(present) < bound)
+        return _INTEGER.match(present) is not None and (int(present) > bound if op == ">" else int(present) < bound)
 
     return compare
 

@@ -8,11 +8,12 @@ from aiohttp import web
 from api.clock import Clock
 from local import answering, discovery, openapi, reads, reviews, statuses
 from local.answering import DISCOVERY, METADATA, OBJECT, TABLE, Representation, json_response, status_response
-from local.asking import Asked, parse, read_body, read_object, read_path, whole_number, write_options
+from local.asking import Asked, parse, read_body, read_object, read_path
 from local.callers import Caller, Doors
 from local.faults import Faults
 from local.kinds import Registry, Served
 from local.operation import Operation
+from local.options import check_list, delete_options, whole_number, write_options
 from local.patches import PatchError, json_patch, merge_patch
 from local.removal import Remover
 from local.shapes import shape_of
@@ -83,6 +84,8 @@ class Api:
 
     def _other(self, request: web.BaseRequest, path: str) -> web.Response:
         accept = request.headers.get("Accept", "")
+        if request.method not in {"GET", "HEAD"}:
+            raise statuses.method_not_allowed()
         if path in {"/healthz", "/livez", "/readyz"}:
             return web.Response(text="ok")
         if path == "/version":
@@ -181,6 +184,8 @@ class Api:
     def _list(self, request: web.BaseRequest, asked: Asked, warnings: list[str]) -> web.Response:
         wanted = answering.accepted(request.headers.get("Accept", ""))
         query = request.query
+        version, match, token = (query.get(key, "") for key in ("resourceVersion", "resourceVersionMatch", "continue"))
+        check_list(resource_version=version, match=match, token=token)
         listing = reads.select(
             self._store,
             asked.served,
@@ -189,9 +194,9 @@ class Api:
                 query.get("labelSelector", ""),
                 query.get("fieldSelector", ""),
                 whole_number(request, "limit"),
-                query.get("continue", ""),
-                query.get("resourceVersion", ""),
-                query.get("resourceVersionMatch", ""),
+                token,
+                version,
+                match,
             ),
         )
         if wanted.kind == OBJECT:
@@ -216,8 +221,10 @@ class Api:
 
     # ------------------------------------------------------------------------------------------------------------ writes
 
-    def _operation(self, request: web.BaseRequest, asked: Asked, caller: Caller, warnings: list[str]) -> tuple[Operation, bool]:
-        options = write_options(request)
+    def _operation(
+        self, request: web.BaseRequest, asked: Asked, caller: Caller, warnings: list[str], kind: str, *, applying: bool = False
+    ) -> tuple[Operation, bool]:
+        options = write_options(request, kind, applying=applying)
         op = Operation(
             asked.served,
             namespace=asked.namespace,
@@ -241,15 +248,15 @@ class Api:
             return json_response(
                 reviews.token_request(self._store, self._doors, self._clock, namespace=asked.namespace, name=asked.name, body=body), 201
             )
-        op, _ = self._operation(request, asked, caller, warnings)
+        op, _ = self._operation(request, asked, caller, warnings, "CreateOptions")
         return self._written(request, asked, await self._writer.create(op, body), 201, warnings)
 
     async def _update(self, request: web.BaseRequest, asked: Asked, caller: Caller, warnings: list[str]) -> web.Response:
         body = await read_object(request)
-        op, _ = self._operation(request, asked, caller, warnings)
-        obj = await self._writer.update(
-            op, lambda live: body if body is None else dict(body) if isinstance(body, dict) else body, replacing=True
-        )
+        op, _ = self._operation(request, asked, caller, warnings, "UpdateOptions")
+        if asked.served.creates_on_update and not asked.subresource and not self._writer.holds(op):
+            return self._written(request, asked, await self._writer.create(op, body), 201, warnings)
+        obj = await self._writer.update(op, lambda live: dict(body) if isinstance(body, dict) else body, replacing=True)
         return self._written(request, asked, obj, 200, warnings)
 
     async def _patch(self, request: web.BaseRequest, asked: Asked, caller: Caller, warnings: list[str]) -> web.Response:
@@ -260,7 +267,7 @@ class Api:
                 f"the body of the request was in an unknown format - accepted media types include: {offered}"
             )
         document = parse(await read_body(request))
-        op, named = self._operation(request, asked, caller, warnings)
+        op, named = self._operation(request, asked, caller, warnings, "PatchOptions", applying=kind == "apply")
         if kind == "apply":
             if not named:
                 text = 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
@@ -285,13 +292,8 @@ class Api:
         return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}, 200, warnings)
 
     async def _delete_options(self, request: web.BaseRequest, asked: Asked, caller: Caller, warnings: list[str]) -> tuple[Operation, JSON]:
-        body: Any = await read_object(request) if request.can_read_body else {}
-        options: JSON = body if isinstance(body, dict) else {}
-        for key in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents"):
-            if key in request.query and key not in options:
-                text = request.query[key]
-                options[key] = int(text) if key == "gracePeriodSeconds" else text == "true" if key == "orphanDependents" else text
-        op, _ = self._operation(request, asked, caller, warnings)
+        options = delete_options(request, await read_object(request) if request.can_read_body else {})
+        op, _ = self._operation(request, asked, caller, warnings, "DeleteOptions")
         op.dry_run = op.dry_run or bool(options.get("dryRun"))
         return op, options
 

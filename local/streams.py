@@ -10,9 +10,10 @@ from aiohttp import web
 
 from local import statuses
 from local.answering import METADATA, TABLE, Representation
-from local.asking import Asked, whole_number
+from local.asking import Asked
 from local.conversion import show
 from local.faults import Faults
+from local.options import whole_number
 from local.selectors import compile_selectors
 from local.statuses import StatusError
 from local.store import ADDED, Change, Store, Table, Watcher

@@ -6,10 +6,11 @@ validating webhooks, store. Everything up to the store works on copies; the stor
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import IPv4Address
 from typing import Any
 
 from api.clock import Clock, format_time
-from local import builtins, crds, managers, metadata, statuses, structural
+from local import builtins, checks, crds, managers, metadata, statuses, structural
 from local.admission import Admission
 from local.conversion import from_stored, to_stored
 from local.kinds import CRDS, NAMESPACES, SERVICES, Registry, Served
@@ -21,6 +22,7 @@ from local.wire import JSON, copy
 Transform = Callable[[JSON], Any]
 Written = Callable[[Served, JSON], None]
 
+FIRST_ADDRESS = IPv4Address("10.96.0.0")
 _ATTEMPTS = 5
 _LEFT_ALONE = ("metadata", "status", "apiVersion", "kind")
 
@@ -94,6 +96,10 @@ class Writer:
         self._put(op, obj)
         return obj
 
+    def holds(self, op: Operation) -> bool:
+        """Whether the object of the request is there."""
+        return self._store.get(op.served.table, op.key) is not None
+
     def _taken(self, op: Operation) -> Callable[[str], bool]:
         table, space = self._store.table(op.served.table), op.key[0]
         return lambda name: (space, name) in table.entries
@@ -165,6 +171,9 @@ class Writer:
                 raise statuses.bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({op.name})")
             raise statuses.bad_request("the name of the object is missing" if replacing else "metadata.name: must not be removed")
         version = meta.get("resourceVersion")
+        if meta.get("uid") and meta["uid"] != entry.uid and not replacing:
+            text = f'Invalid value: "{meta["uid"]}": field is immutable'
+            raise InvalidError(served.kind, served.group, op.name, [Cause("metadata.uid", "FieldValueInvalid", text)])
         if meta.get("uid") and meta["uid"] != entry.uid:
             why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {entry.uid}"
             raise statuses.conflict(served.plural, served.group, op.name, why)
@@ -255,7 +264,7 @@ class Writer:
         """A cluster address that nobody else had; nothing listens there."""
         if spec.get("type") != "ExternalName" and not spec.get("clusterIP"):
             self._addresses += 1
-            spec["clusterIP"] = f"10.96.{self._addresses >> 8}.{self._addresses & 255}"
+            spec["clusterIP"] = str(FIRST_ADDRESS + self._addresses)
 
     def _validate(self, op: Operation, obj: JSON, old: JSON | None) -> None:
         served = op.served
@@ -264,7 +273,7 @@ class Writer:
             found += structural.faults(served, obj, old)
         else:
             with _typed(served):
-                found += crds.faults(obj) if served.table == CRDS.table else builtins.faults(obj, old) if op.subresource != "status" else []
+                found += crds.faults(obj) if served.table == CRDS.table else checks.faults(obj, old) if op.subresource != "status" else []
         if found:
             raise InvalidError(served.kind, served.group, obj["metadata"].get("name", ""), found)
 
@@ -312,6 +321,9 @@ class Writer:
             return await self.update(op, merged), False
         if op.subresource:
             raise statuses.not_found(op.served.plural, op.served.group, op.name)
+        if uid := wanted["metadata"].get("uid"):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise statuses.conflict(op.served.plural, op.served.group, op.name, why)
         return await self._create_applied(op, merged(None)), True
 
     async def _create_applied(self, op: Operation, obj: JSON) -> JSON:

@@ -24,6 +24,7 @@ from local.cluster import EmbeddedCluster
 from local.pki import Authority
 
 JSON = dict[str, Any]
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # one kubeconfig a test: the loader in C where it is there
 Columns = dict[str, dict[str, str]]
 
 
@@ -223,7 +224,7 @@ class TestCluster:
         return self._wire(self.kubeconfig_for(user, groups))
 
     def _wire(self, kubeconfig: Path) -> Wire:
-        document = yaml.safe_load(kubeconfig.read_text())
+        document = yaml.load(kubeconfig.read_text(), LOADER)
         context = next(entry["context"] for entry in document["contexts"] if entry["name"] == document["current-context"])
         cluster = next(entry["cluster"] for entry in document["clusters"] if entry["name"] == context["cluster"])
         user = next(entry["user"] for entry in document["users"] if entry["name"] == context["user"])

@@ -18,6 +18,7 @@ import yaml
 from local.cluster import EmbeddedCluster
 
 JSON = dict[str, Any]
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -58,7 +59,7 @@ class HastyClock(StillClock):
 
 def http(kubeconfig: Path) -> httpx.AsyncClient:
     """Plain HTTP as the user of a kubeconfig."""
-    document = yaml.safe_load(kubeconfig.read_text())
+    document = yaml.load(kubeconfig.read_text(), LOADER)
     cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
     trust = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
     for name in ("client-certificate-data", "client-key-data"):
