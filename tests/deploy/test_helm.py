@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import yaml
+from fetching import fetched
 from manifest_reading import DEPLOY, KUBECTL, by_identity, kustomized
 
 from app.verbs.install import _withdraw
@@ -64,9 +65,7 @@ def _helm_python(tmp_path_factory: pytest.TempPathFactory) -> str:
         pytest.skip("helm-sdkpy needs Python 3.12 or newer, and there is none here")
     folder = tmp_path_factory.mktemp("helm")
     subprocess.run([python, "-m", "venv", folder], check=True)
-    installed = subprocess.run([folder / "bin" / "pip", "install", "-q", "helm-sdkpy>=0.1.31,<0.2"], capture_output=True, check=False)
-    if installed.returncode:
-        pytest.skip("the wheel helm-sdkpy cannot be installed here")
+    fetched([folder / "bin" / "pip", "install", "-q", "helm-sdkpy>=0.1.31,<0.2"], "the wheel helm-sdkpy, which carries Helm")
     return str(folder / "bin" / "python")
 
 

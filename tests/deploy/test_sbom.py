@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from fetching import fetched
 from manifest_reading import DEPLOY
 
 ROOT = DEPLOY.parent
@@ -27,9 +28,7 @@ def _tool(tmp_path_factory: pytest.TempPathFactory) -> str:
         return given
     folder = tmp_path_factory.mktemp("cyclonedx")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    done = subprocess.run([folder / "bin" / "pip", "install", "-q", "cyclonedx-bom>=7,<8"], capture_output=True, check=False)
-    if done.returncode:
-        pytest.skip("cyclonedx-bom cannot be installed here")
+    fetched([folder / "bin" / "pip", "install", "-q", "cyclonedx-bom>=7,<8"], "cyclonedx-bom, which writes the bill")
     return str(folder / "bin" / "cyclonedx-py")
 
 
@@ -37,10 +36,7 @@ def test_the_bill_lists_what_runs(tool: str, tmp_path: Path) -> None:
     """Every dependency of the project at its pinned version; no installer, no test tool, no path of the machine it was made on."""
     output = tmp_path / "sbom.json"
     environment = os.environ | {"PYTHON": sys.executable}
-    done = subprocess.run(
-        ["sh", ROOT / "scripts" / "sbom.sh", tool, output], env=environment, capture_output=True, text=True, timeout=800, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    fetched(["sh", ROOT / "scripts" / "sbom.sh", tool, output], "an installation to list", seconds=800, environ=environment)
     text = output.read_text(encoding="utf-8")
     bill = json.loads(text)
     listed = {_canonical(component["name"]): component["version"] for component in bill["components"]}

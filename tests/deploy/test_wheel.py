@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from fetching import fetched
 from manifest_reading import DEPLOY
 
 ROOT = DEPLOY.parent
@@ -54,8 +55,7 @@ def _copied(origin: Path, target: Path, age: float = 0) -> Path:
 def _built(source: Path) -> Path:
     out = source.parent / f"wheels-{source.name}"
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(EPOCH)}
-    done = _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", out, source, env=environment)
-    assert done.returncode == 0, done.stderr
+    fetched([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", out, source], "a wheel", environ=environment)
     (wheel,) = out.glob("*.whl")
     return wheel
 
@@ -78,8 +78,9 @@ def _interpreter() -> Path:
 def _mdctl(place: Path, wheel: Path) -> Path:
     environment = place / "environment"
     assert _run(_interpreter(), "-m", "venv", environment).returncode == 0
-    done = _run(environment / "bin" / "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel)
-    assert done.returncode == 0, done.stderr
+    fetched(
+        [environment / "bin" / "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel], "the wheel and what it needs", seconds=500
+    )
     for path in [environment, *environment.rglob("*")]:
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) | stat.S_IRGRP | stat.S_IROTH)
