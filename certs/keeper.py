@@ -1,6 +1,7 @@
 """The loop that keeps the certificate true: load, step, publish, swap, in that order and no other.
 
-* A trusted set reaches the API server before a certificate that depends on it is served.
+* A trusted set reaches the API server before a certificate that depends on it is served; half a minute before, where another is served.
+* Who signed what is served stays trusted: a set put into the Secret by somebody who knew nothing of it is completed, not taken as it is.
 * What is in memory outlives the store: a deleted or damaged Secret is put back as it was, and nobody's handshake fails.
 * Time is looked at every minute, never slept through: a laptop that wakes up, or a clock that jumps, is noticed within one.
 * A replica writes at most once a minute. Two whose clocks disagree by months would otherwise renew over each other without end.
@@ -8,9 +9,11 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
+from cryptography import x509
 
 from api.clock import Clock
 from certs.authority import CertAuthority, Step
@@ -27,6 +30,8 @@ log = structlog.get_logger("certs")
 # How long one look at the clock is good for, the least time between two writes, and the time that a new set is given to reach every API
 # server before a certificate depends on it.
 PACE = timedelta(seconds=60)
+# How long an authority has been told before a replica changes over to it. Less than the pace: replicas hear of it one after the other.
+TOLD = PACE / 2
 RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -42,6 +47,7 @@ class CertKeeper:
         self._authority = authority
         self._held: Material | None = None
         self._published: tuple[bytes, datetime] | None = None
+        self._told: dict[x509.Certificate, datetime] = {}
         self._wrote_at: float | None = None
         self._wake = asyncio.Event()
         self.loaded = asyncio.Event()
@@ -110,13 +116,28 @@ class CertKeeper:
                 raise
             stored = None
         if stored is not None:
-            return stored
+            return await self._completed(stored, now)
         if self._authority is None:
             raise NotYetError("the certificate's files are not there yet")
         if self._held is not None:
             log.warning("the stored set is gone; putting back the one in use")
             return await self._write(self._held, "restore")
         return await self._write(self._authority.bootstrap(now), Step.BOOTSTRAP.value)
+
+    async def _completed(self, stored: Material, now: datetime) -> Material:
+        """The stored set, with the trust that what is served still lives on.
+
+        Another replica's set has it. One that a person or a tool put there has not: taken as it is, handshakes would fail until the API
+        servers and all replicas had heard of it.
+        """
+        serving = self.context.serving
+        if self._authority is None or self._held is None or serving is None or not serving.usable(now):
+            return stored
+        if any(issued(serving.certificate, authority) for authority in stored.authorities):
+            return stored
+        log.warning("the stored set was replaced by one that does not know what is served; trusting both for a while")
+        retired = tuple(dict.fromkeys(stored.retired + self._held.authorities))
+        return await self._write(replace(stored, retired=retired), "overlap")
 
     async def _write(self, material: Material, step: str) -> Material:
         standing = await self._store.save(material)
@@ -140,11 +161,9 @@ class CertKeeper:
         else:
             if self._published is None or self._published[0] != material.bundle:
                 self._published = (material.bundle, now)
-        serving = self.context.serving
-        other = serving is None or serving.certificate != material.serving.certificate
-        # Unpublished trust is better than no certificate, and worse than the certificate that is served now.
-        told = failure is None or serving is None or not serving.usable(now) or self._known(material.serving)
-        if other and told:
+            first = self._held is None  # what a process finds when it starts has been told by others
+            self._told = {each: self._told.get(each, now - TOLD if first else now) for each in material.authorities}
+        if self._may_serve(material.serving, now, published=failure is None):
             self.context.load(material.serving)
             READ.inc()
             self.loaded.set()
@@ -154,11 +173,16 @@ class CertKeeper:
             raise failure
         self.problem = None if self.ready else "the serving certificate is not valid at this time"
 
-    def _known(self, pair: Pair) -> bool:
-        """Whether clients were told before to trust who issued this."""
-        if self._published is None or self._held is None:
+    def _may_serve(self, pair: Pair, now: datetime, *, published: bool) -> bool:
+        """Whether to change over to this certificate. Unpublished trust is better than none, and worse than a certificate that is known."""
+        serving = self.context.serving
+        if serving is None or not serving.usable(now):
+            return True
+        if serving.certificate == pair.certificate:
             return False
-        return any(issued(pair.certificate, authority) for authority in self._held.authorities)
+        if self._authority is None and published:
+            return True  # another's files, whose trust another publishes: waiting would only make us later than it
+        return any(now - since >= TOLD and issued(pair.certificate, authority) for authority, since in self._told.items())
 
     def _take(self, step: Step, material: Material, now: datetime) -> Material:
         assert self._authority is not None  # noqa: S101  # only called where the set is ours
@@ -184,6 +208,8 @@ class CertKeeper:
         if self._authority is None or self._held is None:
             return False
         now = self._clock.now()
+        if self._may_serve(self._held.serving, now, published=True):
+            return True
         step = self._authority.step(self._held, now)
         return step is not Step.NOTHING and self._may_write(step, self._held, now)
 

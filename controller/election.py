@@ -1,13 +1,16 @@
 """Who writes: the holder of a Lease, by client-go's rules.
 
 A follower takes over when the Lease has not changed for its duration, by its own clock (the times in the Lease are never compared with
-ours). The holder renews every `retry_period`; when it could not for `renew_deadline`, it lost, whoever holds it then: what it ran is
-cancelled before anybody else can have taken over. On a clean exit the Lease is released, so that the next one need not wait. Every request
-is bounded below the renew deadline; an API server that accepts connections and says nothing must not cost the leadership by itself.
+ours). The holder renews every `retry_period`, with one request as long as nobody else touched the Lease; `renew_deadline` after the last
+renewal was sent it writes nothing more. An attempt that is under way then is waited for a little longer, half way to the Lease's end: a
+server that takes five seconds an answer would otherwise cost the leadership of everybody. After that it lost, whoever holds it: what it ran
+is cancelled before anybody else can have taken over. On a clean exit the Lease is released, so that the next one need not wait. Every
+request is bounded well below the renew deadline, so that one which is never answered is tried again on another connection.
 """
 
+import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,6 +26,8 @@ from kube.errors import Conflict, KubeError, NotFound
 from kube.resources import LEASES
 
 JITTER: Final = 1.2
+# Of the renew deadline: how long one request may take. Two of them fit into the time until the Lease is given up.
+PATIENCE: Final = 0.65
 
 log = structlog.get_logger("controller.election")
 
@@ -106,7 +111,6 @@ class Election:
             finally:
                 self._lead(False)
                 await self._release()
-            log.warning("lease lost; following", lease=self._settings.lease_name, holder=self.holder)
 
     def _lead(self, leading: bool) -> None:
         self.leading = leading
@@ -118,34 +122,52 @@ class Election:
 
     async def _renew(self) -> None:
         """Return when the Lease is lost."""
+        began = self._clock.monotonic() if self._renewed_at is None else self._renewed_at
         while True:
-            await self._clock.sleep(min(self._settings.retry_period, self._left()))
+            # From the last attempt's start, not its end: where answers are slow they leave no time for a pause.
+            pause = self._settings.retry_period - self._age(began)
+            await self._clock.sleep(max(min(pause, self._left(self._settings.renew_deadline)), 0.0))
+            began = self._clock.monotonic()
             if await self._attempt():
                 continue
             if self.holder not in ("", self._settings.identity) or not self.may_write:
+                log.warning("lease lost; following", lease=self._settings.lease_name, holder=self.holder)
                 return
+            if self._age(began) >= self._settings.retry_period:
+                await self._clock.sleep(self._settings.retry_period / 4)  # a request that timed out must not be followed in a tight loop
 
     async def _attempt(self) -> bool:
         """Acquire or renew once. False when another holds it or the server did not do it."""
-        started = self._clock.monotonic()
         try:
-            held = await within(self._clock, min(self._settings.renew_deadline / 2, self._left()), self._take())
+            return await self._renewed() or await self._take()
         except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
             log.debug("lease not taken", error=str(error))
             return False
-        if held:
-            self._renewed_at = started
-        return held
+
+    async def _renewed(self) -> bool:
+        """Renew what we hold by one request. False where somebody touched it meanwhile: then it has to be read."""
+        lease = self._observed
+        if not self.leading or lease is None or lease.spec.holder_identity != self._settings.identity:
+            return False
+        try:
+            await self._replace(msgspec.structs.replace(lease, spec=self._renewal(lease.spec)))
+        except Conflict:
+            return False
+        return True
+
+    def _renewal(self, held: LeaseSpec) -> LeaseSpec:
+        duration = math.ceil(self._settings.lease_duration)  # never less than what we count on ourselves
+        return msgspec.structs.replace(held, lease_duration_seconds=duration, renew_time=micro_time(self._clock.now()))
 
     async def _take(self) -> bool:
         settings = self._settings
         now = micro_time(self._clock.now())
-        spec = LeaseSpec(settings.identity, int(settings.lease_duration), now, now, 0)
+        spec = LeaseSpec(settings.identity, math.ceil(settings.lease_duration), now, now, 0)
         try:
-            lease = self._read(await self._client.get(LEASES, settings.lease_name, settings.lease_namespace))
+            lease = self._read(await self._within(self._client.get(LEASES, settings.lease_name, settings.lease_namespace)))
         except NotFound:
             body = Lease(metadata=LeaseMeta(settings.lease_name, settings.lease_namespace), spec=spec)
-            self._observe(self._read(await self._client.create(LEASES, msgspec.json.encode(body), settings.lease_namespace)))
+            await self._write(self._client.create(LEASES, msgspec.json.encode(body), settings.lease_namespace))
             return True
         self._observe(lease)
         held = lease.spec
@@ -162,7 +184,18 @@ class Election:
 
     async def _replace(self, lease: Lease) -> None:
         body = msgspec.json.encode(lease)
-        self._observe(self._read(await self._client.replace(LEASES, self._settings.lease_name, body, self._settings.lease_namespace)))
+        await self._write(self._client.replace(LEASES, self._settings.lease_name, body, self._settings.lease_namespace))
+
+    async def _write(self, sent: Coroutine[Any, Any, bytes]) -> None:
+        """From the moment it is sent the others wait, at the earliest, so from there our own time is counted."""
+        started = self._clock.monotonic()
+        self._observe(self._read(await self._within(sent)))
+        self._renewed_at = started
+
+    async def _within(self, request: Coroutine[Any, Any, bytes]) -> bytes:
+        settings = self._settings
+        patience = (settings.renew_deadline + settings.lease_duration) / 2
+        return await within(self._clock, min(settings.renew_deadline * PATIENCE, self._left(patience)), request)
 
     async def _release(self) -> None:
         """Give the Lease up so that the next one need not wait it out. Best effort, and only while it is ours."""
@@ -171,7 +204,7 @@ class Election:
             return
         freed = msgspec.structs.replace(lease.spec, holder_identity="", lease_duration_seconds=1, renew_time=micro_time(self._clock.now()))
         try:
-            await within(self._clock, self._settings.renew_deadline / 2, self._replace(msgspec.structs.replace(lease, spec=freed)))
+            await self._replace(msgspec.structs.replace(lease, spec=freed))
         except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
             level = log.debug if isinstance(error, Conflict) else log.warning
             level("lease not released", error=str(error))
@@ -185,11 +218,11 @@ class Election:
             self._observed_at = self._clock.monotonic()
         self._observed = lease
 
-    def _left(self) -> float:
-        """Seconds until what we hold counts as lost; the renew deadline while we hold nothing."""
+    def _left(self, seconds: float) -> float:
+        """How many of those seconds after the last renewal are left; all of them while we hold nothing."""
         if not self.leading or self._renewed_at is None:
-            return self._settings.renew_deadline
-        return max(self._settings.renew_deadline - self._age(self._renewed_at), 0.0)
+            return seconds
+        return max(seconds - self._age(self._renewed_at), 0.0)
 
     def _age(self, moment: float) -> float:
         return self._clock.monotonic() - moment

@@ -21,11 +21,14 @@ from controller.cache import Cache, Change, Key, Store, key_of
 from controller.kinds import Kind, KindName, read_metadata
 from controller.waiting import first_of
 from kube.client import Client, Event
-from kube.errors import ApiError, Gone, KubeError, NotFound, ServerError, TooManyRequests, TransportError
+from kube.errors import ApiError, ConnectFailed, Gone, KubeError, NotFound, ServerError, TooManyRequests, TransportError
 from kube.resources import Resource
 
 FIRST_WAIT: Final = 0.8
 LONGEST_WAIT: Final = 30.0
+# A connection that is refused costs nobody anything and says nothing of a server's load: the wait grows up to the third one only, or a
+# server that is back would be heard of half a minute late.
+MOST_UNCONNECTED: Final = 3
 ABSENT_RECHECK: Final = 600.0
 SHORTEST_WATCH: Final = 300
 LONGEST_WATCH: Final = 600
@@ -71,6 +74,7 @@ class Reflector:
         self._failures = 0
         self._contact = clock.monotonic()
         self.readable = False
+        self.synced = False
         self.reason = "not listed yet"
         self.served: bool | None = None
         self.appeared = asyncio.Event()
@@ -134,7 +138,9 @@ class Reflector:
 
     async def _back_off(self, error: KubeError) -> None:
         self._failures += 1
-        wait = min(FIRST_WAIT * 2 ** (self._failures - 1), LONGEST_WAIT) * (0.5 + 0.5 * self._rand())
+        if isinstance(error, ConnectFailed):
+            self._failures = min(self._failures, MOST_UNCONNECTED)
+        wait = min(FIRST_WAIT * 2 ** min(self._failures - 1, 30), LONGEST_WAIT) * (0.5 + 0.5 * self._rand())
         await self._clock.sleep(max(wait, min(error.retry_after or 0.0, LONGEST_WAIT)))
 
     # ------------------------------------------------------------------------------------------------------------- list
@@ -284,6 +290,7 @@ class Reflector:
         metrics.CACHE_EVENT.labels(self.kind.name).set(self._clock.now().timestamp())
 
     def _become_readable(self) -> None:
+        self.synced = True
         metrics.READABLE.labels(self.kind.name).set(1)
         if not self.readable:
             self.readable, self.reason = True, ""
@@ -299,6 +306,6 @@ class Reflector:
             self._on_readable()
 
 
-def stalled(reflectors: dict[KindName, Reflector]) -> dict[str, str]:
-    """The kinds that cannot be relied on, each with its reason."""
-    return {str(name): reflector.reason for name, reflector in reflectors.items() if not reflector.readable}
+def unsynced(reflectors: dict[KindName, Reflector]) -> dict[str, str]:
+    """The kinds that were never read, each with its reason."""
+    return {str(name): reflector.reason for name, reflector in reflectors.items() if not reflector.synced}

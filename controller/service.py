@@ -24,7 +24,7 @@ from controller.membership import MembershipReader
 from controller.observers.board import Board
 from controller.observers.service import ObserverService
 from controller.queue import WorkQueue
-from controller.reflector import Reflector, stalled
+from controller.reflector import Reflector, unsynced
 from controller.runner import Runner
 from controller.settings import ControllerSettings
 from controller.writer import Writer
@@ -132,9 +132,13 @@ class Controller:
     # ------------------------------------------------------------------------------------------------------------ health
 
     def ready(self) -> dict[str, bool | str]:
-        """One entry per check: True, or a sentence that says what is missing. Followers are ready too: their caches are warm."""
+        """One entry per check: True once the kind was read, before that a sentence that says what is missing. Followers are ready too.
+
+        A kind that could be read and can be no more costs statuses, which metrics and alerts tell; it must not cost admission, which reads
+        no cache: all replicas would turn unready at once when the API server goes away, and it would come back to a service without any.
+        """
         self.queue.measure()
-        missing = stalled(self.reflectors)
+        missing = unsynced(self.reflectors)
         return {f"cache-{name.lower()}": missing.get(str(name), True) for name in self.reflectors}
 
     def leading(self) -> bool:

@@ -122,6 +122,8 @@ class Session:
                 yield response
             finally:
                 response.release()
+        except aiohttp.ConnectionTimeoutError as fault:
+            raise ConnectFailed(f"{method} {path}: no connection within {CONNECT_SECONDS:g} s") from fault
         except TimeoutError as fault:
             raise RequestTimeout(
                 f"{method} {path}: no answer within {answer_within if code == '<error>' and answer_within else timeout.total} s"

@@ -4,6 +4,7 @@
 complete review as its body, so that failurePolicy decides and the sender still sees its uid. Source: decisions D4 and D5, lessons F83, F84.
 """
 
+import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,7 +13,7 @@ import structlog
 
 from webhooks import response, wire
 from webhooks.deployments import DeploymentReviews
-from webhooks.errors import AdmissionError, MalformedReviewError
+from webhooks.errors import AdmissionError, LookupFailedError, MalformedReviewError
 from webhooks.lookups import Lookup
 from webhooks.metrics import AdmissionMetrics
 from webhooks.pods import PodReviews
@@ -27,6 +28,9 @@ VALIDATE_SCALER = "/validate-modeldeploymentscaler"
 MUTATE_POD = "/mutate-pod"
 PATHS = frozenset({VALIDATE_DEPLOYMENT, MUTATE_DEPLOYMENT, VALIDATE_SCALER, MUTATE_POD})
 
+REVIEW_SECONDS = 8.0
+"""How long one review may take, all its reads together: the API server gives up after ten (F90), and hears our own words until then."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 _log = structlog.get_logger(__name__)
@@ -35,9 +39,12 @@ _log = structlog.get_logger(__name__)
 class ReviewServer:
     """Answers reviews. One per process; it holds no state between reviews."""
 
-    def __init__(self, lookup: Lookup, settings: AdmissionSettings, metrics: AdmissionMetrics | None = None) -> None:
+    def __init__(
+        self, lookup: Lookup, settings: AdmissionSettings, metrics: AdmissionMetrics | None = None, seconds: float = REVIEW_SECONDS
+    ) -> None:
         deployments = DeploymentReviews(lookup, settings, metrics)
         self._metrics = metrics
+        self._seconds = seconds
         self._handlers: Mapping[str, Handler] = {
             VALIDATE_DEPLOYMENT: deployments.validate,
             MUTATE_DEPLOYMENT: deployments.mutate,
@@ -71,7 +78,7 @@ class ReviewServer:
         envelope = Envelope()
         try:
             envelope, request = wire.read_review(body)
-            return 200, response.write_answer(envelope, await self._handlers[path](request))
+            return 200, response.write_answer(envelope, await self._judged(path, request))
         except BrokenReviewError as error:
             return 400, response.write_answer(error.envelope, response.refuse(400, error.reason, str(error)))
         except MalformedReviewError as error:
@@ -89,6 +96,13 @@ class ReviewServer:
             return 500, response.write_answer(
                 envelope, response.refuse(500, "InternalError", "the review could not be judged: a rule crashed")
             )
+
+    async def _judged(self, path: str, request: Request) -> Response:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._handlers[path](request)
+        except TimeoutError as late:
+            raise LookupFailedError(f"what the rules need could not be read within {self._seconds:g} s") from late
 
 
 def _frames(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from certs_world import START, FakeCluster, VirtualClock, bundles, handshake, in
 from certs.authority import CertAuthority, Profile
 from certs.context import ServingContext
 from certs.keeper import CertKeeper
-from certs.material import read_material
+from certs.material import Material, read_material
 from certs.publisher import WebhookPublisher
 from certs.store import SecretStore
 from kube.errors import Forbidden, NotFound, ServerError
@@ -163,21 +163,52 @@ async def test_a_deleted_secret_is_put_back_as_it_was():
         assert trusts(cluster, one)
 
 
-async def test_a_replaced_secret_is_adopted():
-    """Another installation's set in the Secret is published first and served second."""
+def replace_secret(cluster: FakeCluster, material: Material) -> None:
+    """As a person does who knows nothing of what stood there."""
+    secret = cluster.find(SECRETS, NAME, NAMESPACE)
+    data = {key: base64.b64encode(value).decode() for key, value in material.to_files().items()}
+    cluster.put(SECRETS, NAME, secret | {"data": data}, NAMESPACE)
+
+
+async def test_a_replaced_secret_is_adopted_and_no_handshake_fails():
+    """Both authorities are told first; every replica changes over when the API servers have had their time, and was trusted throughout."""
     cluster, clock = FakeCluster(), VirtualClock()
     install(cluster)
-    one = keeper(cluster, clock)
+    one, two = keeper(cluster, clock), keeper(cluster, clock)
     other = CertAuthority(Profile.of_service("modelwarden", NAMESPACE)).bootstrap(START)
-    async with running(one):
+    async with running(one, two):
         await clock.advance(61)
-        secret = cluster.find(SECRETS, NAME, NAMESPACE)
-        data = {key: base64.b64encode(value).decode() for key, value in other.to_files().items()}
-        cluster.put(SECRETS, NAME, secret | {"data": data}, NAMESPACE)
+        old = stored(cluster).authorities
+        first = serial(one.held)
+        replace_secret(cluster, other)
         await settle()
-        assert published(cluster) == other.bundle
-        assert serial(one.held) == serial(other)
-        assert trusts(cluster, one)
+        assert set(stored(cluster).authorities) == {*other.authorities, *old}
+        assert published(cluster) == stored(cluster).bundle
+        for _ in range(7):
+            assert one.context.serving.certificate.serial_number == two.context.serving.certificate.serial_number == first
+            assert trusts(cluster, one)
+            assert trusts(cluster, two)
+            await clock.advance(4)
+        await clock.advance(92)
+        for each in (one, two):
+            assert each.context.serving.certificate == other.serving.certificate
+            assert trusts(cluster, each)
+        replace_secret(cluster, other)
+        await settle()
+        assert published(cluster) == other.bundle, "said once more, nothing that is served needs the old trust"
+
+
+async def test_a_process_that_starts_serves_what_it_finds():
+    """It serves nothing yet that could be refused, and what it finds others have told."""
+    cluster, clock = FakeCluster(), VirtualClock()
+    install(cluster)
+    await keeper(cluster, clock).step()
+    other = CertAuthority(Profile.of_service("modelwarden", NAMESPACE)).bootstrap(START)
+    replace_secret(cluster, other)
+    one = keeper(cluster, clock)
+    await one.step()
+    assert published(cluster) == other.bundle
+    assert one.context.serving.certificate == other.serving.certificate
 
 
 DAMAGE = {
@@ -323,14 +354,17 @@ async def test_a_bundle_that_cannot_be_published_keeps_the_old_certificate():
     await one.step()
     first = one.context.serving
     other = CertAuthority(Profile.of_service("modelwarden", NAMESPACE)).bootstrap(START)
-    secret = cluster.find(SECRETS, NAME, NAMESPACE)
-    data = {key: base64.b64encode(value).decode() for key, value in other.to_files().items()}
-    cluster.put(SECRETS, NAME, secret | {"data": data}, NAMESPACE)
-    cluster.fail = lambda verb, name: Forbidden(403, "Forbidden", "no") if verb == "patch" and "modelwarden-" in name else None
-    with pytest.raises(Forbidden):
-        await one.step()
+    replace_secret(cluster, other)
+    cluster.fail = lambda verb, name: Forbidden(403, "Forbidden", "no") if verb == "patch" and name != NAME else None
+    for _ in range(3):
+        with pytest.raises(Forbidden):
+            await one.step()
+        clock.tick(timedelta(seconds=61))
     assert one.context.serving == first
     cluster.fail = lambda _verb, _name: None
+    await one.step()
+    assert one.context.serving == first, "told this moment"
+    clock.tick(timedelta(seconds=61))
     await one.step()
     assert one.context.serving.certificate == other.serving.certificate
 

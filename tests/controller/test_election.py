@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
 
-from cluster import FakeCluster
+import pytest
+from cluster import FakeCluster, Request
 from test_runtime import ready_deployment, settings
 from virtual import VirtualClock, settle
 
@@ -108,19 +111,122 @@ async def test_a_lease_that_cannot_be_renewed_is_lost_before_another_may_take_it
         assert not a.election.may_write
 
 
-async def test_a_server_that_does_not_answer_does_not_hold_us_past_the_deadline() -> None:
-    """A hanging renewal is given up within the deadline; an answer in time keeps the Lease."""
+async def test_a_server_that_stops_answering_costs_the_lease_in_time() -> None:
+    """Nothing is written past the renew deadline; a renewal under way is waited for half way to the Lease's end, and no longer."""
     async with candidates("a") as (api, clock, (a,), _):
-        await clock.advance(2)
+        await clock.advance(10)
         api.hang = lambda _: True
-        await clock.advance(4)
-        api.hang = lambda _: False
-        await clock.advance(4)
+        await clock.advance(9.9)
+        assert a.election.may_write
+        await clock.advance(0.2)
+        assert (a.running, a.election.may_write) == (True, False)
+        await clock.advance(2.6)
+        assert not a.running
+
+
+async def test_one_request_that_is_never_answered_is_tried_again_on_another_connection() -> None:
+    """The first hangs for ever, the server is fine: the Lease stays."""
+    async with candidates("a") as (api, clock, (a,), _):
+        await clock.advance(10)
+        hung: list[str] = []
+
+        def once(request: Request) -> bool:
+            hung.append(request.verb)
+            return len(hung) == 1
+
+        api.hang = once
+        await clock.advance(60)
+        assert hung[0] == "replace"
         assert a.running
         assert a.terms == 1
-        api.hang = lambda _: True
-        await clock.advance(10.2)
-        assert not a.running
+
+
+class Slow:
+    """The same server, half of that time late to hear and half of it late to answer."""
+
+    def __init__(self, api: FakeCluster, clock: VirtualClock) -> None:
+        self._api = api
+        self._clock = clock
+        self.seconds = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        called = getattr(self._api, name)
+
+        async def late(*args: Any, **options: Any) -> Any:
+            await self._clock.sleep(self.seconds / 2)
+            answer = await called(*args, **options)
+            await self._clock.sleep(self.seconds / 2)
+            return answer
+
+        return late
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3.0, 5.0, 6.0])
+async def test_a_slow_server_costs_nobody_the_lease(seconds: float) -> None:
+    """Answers of five seconds under a deadline of ten: one holder throughout, who may write nearly all the time."""
+    api, clock = FakeCluster(), VirtualClock()
+    slow = Slow(api, clock)
+    a, b = (Candidate(slow, clock, name) for name in "ab")  # type: ignore[arg-type]
+    tasks = [asyncio.create_task(candidate.election.run(candidate.lead)) for candidate in (a, b)]
+    try:
+        await clock.advance(10)
+        assert a.running
+        slow.seconds = seconds
+        writable = 0
+        for _ in range(600):
+            await clock.advance(0.2)
+            assert not b.running
+            writable += a.election.may_write
+        assert a.terms == 1
+        assert writable >= (590 if seconds <= 5 else 350)
+    finally:
+        for task in tasks:
+            task.cancel()
+        slow.seconds = 0.0
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_lease_is_taken_from_a_slow_server_too() -> None:
+    """The time that counts begins when the write is sent, not when the look before it was."""
+    api, clock = FakeCluster(), VirtualClock()
+    slow = Slow(api, clock)
+    slow.seconds = 5.0
+    a = Candidate(slow, clock, "a")  # type: ignore[arg-type]
+    task = asyncio.create_task(a.election.run(a.lead))
+    try:
+        await clock.advance(10.1)
+        assert a.running
+        await clock.advance(120)
+        assert a.terms == 1
+    finally:
+        task.cancel()
+        slow.seconds = 0.0
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_lease_that_somebody_touched_is_read_and_renewed_within_the_same_attempt() -> None:
+    """A label of a person's: it stays, and so does the Lease."""
+    async with candidates("a") as (api, clock, (a,), _):
+        await clock.advance(10)
+        api.touch("Lease", "modelwarden", lambda item: item["metadata"].update(labels={"team": "x"}), SYSTEM)
+        api.requests.clear()
+        await clock.advance(4.1)
+        assert [request.verb for request in api.requests] == ["replace", "get", "replace", "replace"]
+        assert api.get_object("Lease", "modelwarden", SYSTEM)["metadata"]["labels"] == {"team": "x"}
+        assert a.terms == 1
+
+
+async def test_a_duration_with_a_fraction_is_never_told_shorter_than_it_is_meant() -> None:
+    """A Lease holds whole seconds: others must not take over before the holder has given up."""
+    api, clock = FakeCluster(), VirtualClock()
+    candidate = Candidate(api, clock, "a")
+    figures = replace(settings(elect=True, identity="a"), lease_duration=4.9, renew_deadline=4.5)
+    candidate.election = Election(api, figures, clock)  # type: ignore[arg-type]
+    task = asyncio.create_task(candidate.election.run(candidate.lead))
+    await settle()
+    assert api.get_object("Lease", "modelwarden", SYSTEM)["spec"]["leaseDurationSeconds"] == 5
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_lease_taken_by_another_ends_the_term_at_once() -> None:

@@ -10,10 +10,11 @@ from cluster import FakeCluster, Request
 from things import deployment, pod, workload
 from virtual import VirtualClock, settle
 
+from controller.kinds import KindName
 from controller.service import Controller
 from controller.settings import ControllerSettings, ObserverSettings
 from controller.snapshot import StatusSettings
-from kube.errors import Conflict, Forbidden, KubeError, ServerError, TransportError
+from kube.errors import Conflict, ConnectFailed, Forbidden, KubeError, ServerError, TransportError
 
 
 @dataclass
@@ -240,7 +241,43 @@ async def test_a_watch_that_stays_broken_ends_the_reliance() -> None:
         api.interrupt.add("Pod")
         api.compact()
         await world.clock.advance(300)
-        assert "cut" in str(world.controller.ready()["cache-pod"])
+        reading = world.controller.reflectors[KindName.POD]
+        assert (reading.readable, "cut" in reading.reason) == (False, True)
+        api.touch("Pod", "chat-0", lambda item: item["status"].update(conditions=[]))
+        api.touch("ModelDeployment", "chat", lambda item: item["spec"].update(engine={"name": "SGLang"}))
+        await world.clock.advance(10)
+        assert len(world.writes()) == 1
+
+
+async def test_what_was_read_once_and_can_be_read_no_more_costs_statuses_and_not_admission() -> None:
+    """An API server that is away for minutes leaves every replica ready: it must not come back to a service without endpoints."""
+    api = FakeCluster()
+    async with running(api, prepare=ready_deployment) as world:
+        api.fail = lambda _: ConnectFailed("refused")
+        for kind in world.controller.reflectors:
+            api.interrupt.add(str(kind))
+        api._wake()
+        await world.clock.advance(300)
+        assert not any(reflector.readable for reflector in world.controller.reflectors.values())
+        assert set(world.controller.ready().values()) == {True}
+
+
+async def test_a_server_that_was_away_is_found_again_within_seconds() -> None:
+    """However long it was away: a refused connection is tried every few seconds, apart from each other, and every kind is listed once."""
+    api = FakeCluster()
+    async with running(api, prepare=ready_deployment) as world:
+        api.fail = lambda _: ConnectFailed("refused")
+        for kind in world.controller.reflectors:
+            api.interrupt.add(str(kind))
+        api._wake()
+        await world.clock.advance(600)
+        api.interrupt.clear()
+        api.touch("Pod", "chat-0", lambda item: item["status"].update(conditions=[{"type": "Ready", "status": "False"}]))
+        api.requests.clear()
+        api.fail = lambda _: None
+        await world.clock.advance(6)
+        assert api.status("chat")["phase"] == "Starting"
+        assert len(whole_lists(api)) == 1
 
 
 async def test_kueue_absent_reads_no_workload() -> None:
@@ -351,6 +388,9 @@ async def test_a_pass_whose_lease_ran_out_writes_nothing() -> None:
         api.touch("Pod", "chat-0", lambda item: item["status"].update(conditions=[{"type": "Ready", "status": "False"}]))
         await settle(200)
         assert len(world.writes()) == 1
+        world.controller.runner._may_write = lambda: True
+        await world.clock.advance(1.1)
+        assert len(world.writes()) == 2, "a renewal that arrived after all must not leave the change untold"
 
 
 async def test_a_failed_write_is_tried_again_later() -> None:

@@ -12,7 +12,7 @@ from api.objects import InstanceType, KVCachePoolBinding, ModelDeployment, Model
 from kube.client import Page
 from kube.errors import Forbidden, KubeError, NotFound, ServerError
 from webhooks.errors import LookupFailedError
-from webhooks.lookups import KubeLookup, ObjectLookup
+from webhooks.lookups import AT_ONCE, KubeLookup, ObjectLookup
 
 
 class FakeClient:
@@ -71,6 +71,30 @@ async def test_a_failed_read_raises(name: str) -> None:
     """It is never an empty answer."""
     with pytest.raises(LookupFailedError, match="InstanceType 'h20'"):
         await kube(FAULTS[name], 0.01).get(InstanceType, None, "h20")
+
+
+class Hanging(FakeClient):
+    """Counts the reads that are under way together."""
+
+    now = most = 0
+
+    async def get(self, resource: Any, name: str, namespace: str | None = None) -> bytes:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.now -= 1
+        return b""
+
+
+async def test_reads_that_hang_leave_connections_for_others() -> None:
+    """However many reviews wait: so many reads are under way together, and the rest fail in their time."""
+    client = Hanging()
+    lookup = kube(client, 0.05)
+    answers = await asyncio.gather(*(lookup.get(InstanceType, None, "h20") for _ in range(4 * AT_ONCE)), return_exceptions=True)
+    assert {type(answer) for answer in answers} == {LookupFailedError}
+    assert client.most == AT_ONCE
 
 
 async def test_scalers_are_listed() -> None:

@@ -1,5 +1,6 @@
 """Bytes in, bytes out: the envelope is mirrored on every path, and bytes that are no review are told so with 400."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -13,7 +14,7 @@ from webhooks import deployments
 from webhooks.errors import LookupFailedError
 from webhooks.lookups import ObjectLookup
 from webhooks.metrics import AdmissionMetrics
-from webhooks.server import MUTATE_DEPLOYMENT, MUTATE_POD, PATHS, VALIDATE_DEPLOYMENT, VALIDATE_SCALER, ReviewServer
+from webhooks.server import MUTATE_DEPLOYMENT, MUTATE_POD, PATHS, REVIEW_SECONDS, VALIDATE_DEPLOYMENT, VALIDATE_SCALER, ReviewServer
 from webhooks.settings import AdmissionSettings
 
 
@@ -140,6 +141,24 @@ class Failing(ObjectLookup):
 
     async def get(self, kind: Any, namespace: str | None, name: str) -> Any:
         raise LookupFailedError("reading InstanceType 'h20' failed: timed out")
+
+
+class Silent(ObjectLookup):
+    """A look-up whose API server takes the question and never answers."""
+
+    async def get(self, kind: Any, namespace: str | None, name: str) -> Any:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("path", [VALIDATE_DEPLOYMENT, MUTATE_DEPLOYMENT])
+async def test_a_review_ends_before_its_caller_stops_waiting(path: str) -> None:
+    """One deadline for all reads of a review: what could not be judged is told in our own words."""
+    silent = ReviewServer(Silent([]), AdmissionSettings(), seconds=0.01)
+    answer = Answer(*await silent.review(path, GOOD.replace(b'"accelerator"', b'"unset"')), None)
+    assert (answer.http, answer.allowed, answer.code) == (500, False, 500)
+    assert answer.response["uid"] == UID
+    assert "could not be read within 0.01 s" in answer.response["status"]["message"]
+    assert REVIEW_SECONDS < 10
 
 
 async def test_a_crash_is_a_complete_500() -> None:
