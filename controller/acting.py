@@ -4,9 +4,12 @@ Acts follow the write, never accompany it: the pass that admits or advances an o
 between the two loses no fact. Before the first delete of a pass the API server is asked once more whether the operation that wants it is
 still stored there. A delete carries the captured UID, so it meets that object or nobody. What was not done is asked for again by the next
 pass.
+
+Every act asks anew whether it is still permitted: a process that stood still between two of them may have lost the Lease meanwhile, and
+another one act on what it does not know of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import structlog
@@ -32,11 +35,20 @@ class RetirementActs:
         self._client = client
         self._workloads: Resource | None = None
 
-    async def perform(self, key: Key, snapshot: Snapshot, acts: Sequence[Act]) -> None:
-        """Do the acts in their order. Raises the kube error tree, Conflict where a Pod or the deployment is newer than what was judged."""
+    async def perform(self, key: Key, snapshot: Snapshot, acts: Sequence[Act], permitted: Callable[[], bool]) -> None:
+        """Do the acts in their order, for as long as they are permitted.
+
+        Raises the kube error tree, Conflict where a Pod or the deployment is newer than what was judged.
+        """
         confirmed: bool | None = None
         outdated: Conflict | None = None
         for act in acts:
+            if act.kind in ("deletePod", "deleteWorkload") and confirmed is None:
+                confirmed = await self._still_stored(key, snapshot)
+            resource = await self._workload_resource() if act.kind == "deleteWorkload" else PODS
+            if not permitted():
+                metrics.HELD.labels("not-leading").inc()
+                break
             match act.kind:
                 case "label" | "unlabel":
                     try:
@@ -46,10 +58,8 @@ class RetirementActs:
                 case "clearRetry":
                     await self._clear_retry(act)
                 case "deletePod" | "deleteWorkload":
-                    if confirmed is None:
-                        confirmed = await self._still_stored(key, snapshot)
                     if confirmed:
-                        await self._delete(act)
+                        await self._delete(resource, act)
         if outdated is not None:
             raise outdated
 
@@ -75,8 +85,7 @@ class RetirementActs:
         await self._client.patch(MODEL_DEPLOYMENTS, act.name, msgspec.json.encode(body), act.namespace, field_manager="modelwarden")
         metrics.ACTS.labels(act.kind, "done").inc()
 
-    async def _delete(self, act: Act) -> None:
-        resource = PODS if act.kind == "deletePod" else await self._workload_resource()
+    async def _delete(self, resource: Resource, act: Act) -> None:
         if not act.uid:
             raise ValueError(f"{act.kind} of {act.namespace}/{act.name} without a captured UID")
         try:

@@ -32,8 +32,6 @@ from kube.errors import Conflict, KubeError, NotFound
 
 # A pass that ended in a defect is not repeated sooner: it will most likely end so again.
 AFTER_DEFECT: Final = 30.0
-# How soon a pass is tried again that met a Lease which may no longer be ours.
-LOOK_AGAIN: Final = 1.0
 
 log = structlog.get_logger("controller.runner")
 
@@ -59,8 +57,8 @@ _HELD = Passed("held")
 class Acting(Protocol):
     """Performs what a stored status asks for."""
 
-    async def perform(self, key: Key, snapshot: Snapshot, acts: Sequence[Act]) -> None:
-        """Do the acts in their order. Raises the kube error tree."""
+    async def perform(self, key: Key, snapshot: Snapshot, acts: Sequence[Act], permitted: Callable[[], bool]) -> None:
+        """Do the acts in their order, asking before each whether they are still permitted. Raises the kube error tree."""
         ...
 
 
@@ -186,14 +184,13 @@ class Runner:
         snapshot, status = assessment.ground.snapshot, assessment.status
         if not self._may_write():
             metrics.HELD.labels("not-leading").inc()
-            self._queue.add_after(key, LOOK_AGAIN)  # a renewal on its way may yet arrive; with a lost Lease the queue is dropped
             return _HELD
         # Where nothing but the write itself can change the next verdict, its own event need not be judged.
         final = self._acting is None and status.retirement is None
         wrote = await self._writer.write(key, cached, status, final=final)
         self._tell(key, snapshot, status, wrote=wrote)
         if self._acting is not None and not wrote:
-            await self._acting.perform(key, snapshot, acts_of(assessment))
+            await self._acting.perform(key, snapshot, acts_of(assessment), self._may_write)
         again = next_pass(status, snapshot.now)
         if again is not None:
             self._queue.add_after(key, again)
