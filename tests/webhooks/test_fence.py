@@ -3,8 +3,11 @@
 from typing import Any, NamedTuple
 
 import pytest
-from reviewing import BINDING, DECISION, RIVAL, SCALER_USER, Deployment, binding, decision, deployment, review, role, scaler
+from reviewing import BINDING, DECISION, RIVAL, SCALER_USER, Deployment, binding, decision, deployment, instance_type, review, role, scaler
 
+from api.objects import ModelDeploymentScaler
+from webhooks.errors import LookupFailedError
+from webhooks.lookups import ObjectLookup
 from webhooks.settings import AdmissionSettings
 
 FREE = deployment(role(replicas=2))
@@ -80,6 +83,7 @@ WRITES = {
     "unbound: a scaler turns the record back": Write(
         LEFT_OVER, LEFT_OVER.decided(2, term=2, sequence=1), SCALER_USER, refused="StaleTerm", field=ON_DECISION
     ),
+    "unbound: a scaler removes the left-over decision": Write(LEFT_OVER, FREE, SCALER_USER),
     "unbound: a scaler edits the image": Write(FREE, FREE.roles(role(replicas=2, image="engine:2")), SCALER_USER),
     "unbound: a scaler binds with an oversized binding": Write(
         FREE, FREE.bound(1, scaler="a." * 600 + "a"), SCALER_USER, refused="ScalerAnnotationInvalid", field=ON_BINDING
@@ -199,6 +203,9 @@ WRITES = {
     "scaler: the first commit of a new term": Write(
         BOUND, BOUND.bound(4).scaled(5).decided(5, term=4, sequence=1), SCALER_USER, allowed_as="Reacquire"
     ),
+    "scaler: commits its first sequence beside another scaler's record of the same term": Write(
+        FREE.bound(3).decided(2, sequence=9, uid=RIVAL), FREE.bound(3).scaled(5).decided(5, sequence=1), SCALER_USER, allowed_as="Commit"
+    ),
     "scaler: releases": Write(BOUND, BOUND.unbound(), SCALER_USER, allowed_as="Release"),
     "scaler: releases and removes the decision": Write(BOUND, FREE, SCALER_USER, allowed_as="Release"),
     "scaler: releases and edits the decision": Write(
@@ -293,6 +300,54 @@ async def test_a_refusal_carries_rule_and_term_in_its_audit_annotations() -> Non
     """The auditor reads which rule refused, and under which term."""
     answer = await review(BOUND.scaled(7), BOUND, objects=[scaler()])
     assert answer.audit == {"rule": "ReplicasOwnedByScaler", "term": "3"}
+
+
+async def test_a_write_that_binds_carries_the_term_that_it_attempts() -> None:
+    """There is no other term yet."""
+    answer = await review(FREE.bound(1), FREE, by=SCALER_USER)
+    assert answer.audit == {"rule": "Bind", "term": "1"}
+
+
+async def test_a_record_that_nobody_can_read_is_no_fault_of_a_write_that_leaves_it_alone() -> None:
+    """A scaler without a binding scales beside it: that alone is told."""
+    broken = FREE.annotated(DECISION, "{")
+    assert (await review(broken.scaled(5), broken, by=SCALER_USER)).rules == {"UnboundWrite"}
+
+
+class Unreachable:
+    """Look-ups that fail, as those of an API server in trouble."""
+
+    async def get(self, kind: Any, namespace: str | None, name: str) -> Any:
+        if kind is ModelDeploymentScaler:
+            raise LookupFailedError("the API server is away")
+        return await ObjectLookup([instance_type()]).get(kind, namespace, name)
+
+    async def scalers(self, namespace: str) -> Any:
+        raise LookupFailedError("the API server is away")
+
+
+NEEDS_NO_SCALER = {
+    "a user edits the binding": (BOUND.bound(4), BOUND, "alice"),
+    "a user scales": (BOUND.scaled(7), BOUND, "alice"),
+    "the scaler commits": (BOUND.scaled(5).decided(5, sequence=5), BOUND, SCALER_USER),
+    "the scaler takes its own binding again": (BOUND.bound(4), BOUND, SCALER_USER),
+    "the scaler releases": (BOUND.unbound(), BOUND, SCALER_USER),
+    "a user removes the binding of a deployment that goes": (BOUND.deleting().unbound(), BOUND.deleting(), "alice"),
+    "a user removes a binding that nobody can read": (UNREADABLE.unbound(), UNREADABLE, "alice"),
+}
+
+
+@pytest.mark.parametrize("name", NEEDS_NO_SCALER)
+async def test_the_scaler_is_read_only_where_its_state_decides(name: str) -> None:
+    """An API server in trouble makes no failure of a write whose verdict needs nothing of it."""
+    new, old, by = NEEDS_NO_SCALER[name]
+    assert (await review(new, old, by=by, lookup=Unreachable())).http == 200
+
+
+async def test_a_write_that_needs_the_scaler_fails_when_it_cannot_be_read() -> None:
+    """Fail closed, as a failure and not as a refusal."""
+    answer = await review(BOUND.unbound(), BOUND, lookup=Unreachable())
+    assert (answer.http, answer.code) == (500, 500)
 
 
 async def test_every_violation_of_a_write_is_named() -> None:
