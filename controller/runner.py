@@ -32,6 +32,8 @@ from kube.errors import Conflict, KubeError, NotFound
 
 # A pass that ended in a defect is not repeated sooner: it will most likely end so again.
 AFTER_DEFECT: Final = 30.0
+# How soon a pass is tried again that met a Lease which may no longer be ours.
+LOOK_AGAIN: Final = 1.0
 
 log = structlog.get_logger("controller.runner")
 
@@ -184,6 +186,7 @@ class Runner:
         snapshot, status = assessment.ground.snapshot, assessment.status
         if not self._may_write():
             metrics.HELD.labels("not-leading").inc()
+            self._queue.add_after(key, LOOK_AGAIN)  # a renewal on its way may yet arrive; with a lost Lease the queue is dropped
             return _HELD
         # Where nothing but the write itself can change the next verdict, its own event need not be judged.
         final = self._acting is None and status.retirement is None
