@@ -13,7 +13,7 @@ from typing import Any
 from local import statuses
 from local.conditions import hold
 from local.dialing import Dialer, WebhookCallError, request_of
-from local.hooks import Hook, NamespaceLabels, matching
+from local.hooks import Hook, NamespaceLabels, candidates, selected
 from local.kinds import Registry
 from local.operation import Operation
 from local.patches import PatchError, json_patch
@@ -37,7 +37,7 @@ class Admission:
         configurations = self._configurations(plural)
         if op.internal or not configurations:
             return []
-        return list(matching(configurations, op, self._registry, obj, old, namespace_labels=self._namespace_labels))
+        return list(candidates(configurations, op, self._registry, obj, old, namespace_labels=self._namespace_labels))
 
     async def mutate(self, op: Operation, obj: JSON | None, old: JSON | None, again: Callable[[JSON], JSON]) -> JSON | None:
         """The object after the mutating webhooks; `again` completes it after each patch (defaults, pruning)."""
@@ -54,6 +54,8 @@ class Admission:
     async def _mutate_once(
         self, hook: Hook, op: Operation, obj: JSON | None, old: JSON | None, again: Callable[[JSON], JSON]
     ) -> tuple[JSON | None, bool]:
+        if not selected(hook, obj, old):
+            return obj, False
         response = await self._ask(hook, op, obj, old)
         if response is None or not response.get("patch") or obj is None:
             return obj, False
@@ -62,7 +64,7 @@ class Admission:
 
     async def validate(self, op: Operation, obj: JSON | None, old: JSON | None) -> None:
         """Ask every validating webhook. Raises the first refusal in their order."""
-        hooks = self._hooks("validatingwebhookconfigurations", op, obj, old)
+        hooks = [hook for hook in self._hooks("validatingwebhookconfigurations", op, obj, old) if selected(hook, obj, old)]
         if len(hooks) == 1:
             await self._ask(hooks[0], op, obj, old)
             return

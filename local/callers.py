@@ -3,10 +3,12 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from urllib.parse import unquote
 
 from multidict import CIMultiDictProxy
 
+from api.clock import Clock
 from local import statuses
 from local.wire import JSON
 
@@ -60,28 +62,32 @@ def known(username: str, groups: tuple[str, ...] = (), uid: str = "") -> Caller:
 class Doors:
     """The tokens that open the cluster, and the reading of certificates."""
 
-    def __init__(self) -> None:
-        self._tokens: dict[str, Caller] = {}
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tokens: dict[str, tuple[Caller, datetime | None]] = {}
 
-    def issue(self, caller: Caller) -> str:
-        """A new token for this caller."""
+    def issue(self, caller: Caller, until: datetime | None = None) -> str:
+        """A new token for this caller, good until that time or for ever."""
+        now = self._clock.now()
+        self._tokens = {token: held for token, held in self._tokens.items() if held[1] is None or held[1] > now}
         token = secrets.token_urlsafe(32)
-        self._tokens[token] = caller
+        self._tokens[token] = (caller, until)
         return token
 
     def add(self, token: str, caller: Caller) -> None:
         """Accept a token of somebody's choosing."""
-        self._tokens[token] = caller
+        self._tokens[token] = (caller, None)
 
     def caller_of(self, token: str) -> Caller | None:
-        """Who holds that token."""
-        return self._tokens.get(token)
+        """Who holds that token, None for one that nobody holds or whose time is over."""
+        caller, until = self._tokens.get(token, (None, None))
+        return caller if until is None or until > self._clock.now() else None
 
     def authenticate(self, headers: CIMultiDictProxy[str], certificate: JSON | None) -> Caller:
-        """The caller of a request, impersonation applied. Raises 401 for a token that nobody holds, 403 for a stray impersonation."""
+        """The caller of a request, impersonation applied. Raises 401 for a token that is not good, 403 for a stray impersonation."""
         scheme, _, token = headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            found = self._tokens.get(token.strip())
+            found = self.caller_of(token.strip())
             if found is None:
                 raise statuses.unauthorized()
             caller = found

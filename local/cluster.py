@@ -76,7 +76,7 @@ class EmbeddedCluster:
         self.clock: Clock = clock or WallClock()
         self.store = Store(history)
         self.registry = Registry()
-        self.doors = Doors()
+        self.doors = Doors(self.clock)
         self.faults = Faults(self.store, self.clock)
         self.admission = Admission(self.registry, self._configurations, self._namespace_labels)
         self.writer = Writer(self.store, self.registry, self.admission, self.clock, self._written)

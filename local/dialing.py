@@ -87,10 +87,11 @@ class Dialer:
                 asyncio.timeout(seconds),
                 self._session.post(full, data=body, headers=headers, ssl=context, server_hostname=server_name) as answer,
             ):
-                raw = await answer.content.read(ANSWER_LIMIT + 1) if answer.content_length is None else await answer.read()
-                if answer.content_length is None:
-                    while not answer.content.at_eof():
-                        raw += await answer.content.readany()
+                raw = b""
+                async for chunk in answer.content.iter_any():
+                    raw += chunk
+                    if len(raw) > ANSWER_LIMIT:
+                        raise WebhookCallError(f'failed to call webhook: Post "{full}": the answer is longer than {ANSWER_LIMIT} bytes')
                 if answer.status != 200:
                     raise WebhookCallError(
                         f"the server responded with the status code {answer.status}: {raw[:500].decode(errors='replace').strip()}"

@@ -1,9 +1,11 @@
 """What the controller manager and a kubelet do to an ending: dependents follow their owners, namespaces empty, a Pod's grace runs out.
 
-One task, woken by the store's changes. It looks only at what changed, so a quiet cluster costs nothing.
+One task, woken by the store's changes. It looks only at what changed, so a quiet cluster costs nothing. What it writes goes through
+admission like anybody's write; what a webhook refuses, or cannot be asked about, is tried again later.
 """
 
 import asyncio
+import logging
 from collections import deque
 from datetime import timedelta
 
@@ -13,11 +15,22 @@ from local.kinds import CRDS, NAMESPACES, PODS, Registry
 from local.operation import Operation
 from local.removal import FOREGROUND, ORPHAN, Remover
 from local.statuses import StatusError
-from local.store import DELETED, Change, Key, Store, TableName
+from local.store import DELETED, Change, Entry, Key, Store, TableName
 from local.wire import JSON
 from local.writes import Transform, Writer
 
-COLLECTOR = Caller("system:serviceaccount:kube-system:generic-garbage-collector", ("system:serviceaccounts", "system:authenticated"))
+_ACCOUNTS = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
+COLLECTOR = Caller("system:serviceaccount:kube-system:generic-garbage-collector", _ACCOUNTS)
+NAMESPACE_CONTROLLER = Caller("system:serviceaccount:kube-system:namespace-controller", _ACCOUNTS)
+# Seconds until a write that was refused is tried again; doubled each time.
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+
+log = logging.getLogger(__name__)
+
+
+def _kubelet(obj: JSON) -> Caller:
+    node = (obj.get("spec") or {}).get("nodeName") or "none"
+    return Caller(f"system:node:{node}", ("system:nodes", "system:authenticated"))
 
 
 class Collector:
@@ -33,13 +46,15 @@ class Collector:
         self._changes: deque[tuple[TableName, Change]] = deque()
         self._bell = asyncio.Event()
         self._timers: dict[str, asyncio.Task[None]] = {}
+        self._waiting: set[asyncio.Task[None]] = set()
+        self._waits: dict[tuple[TableName, str], float] = {}
 
     def notice(self, table: TableName, change: Change) -> None:
         """A change that may ask for tidying; called for every write, so it only decides and queues."""
         entry = change.entry
         going = change.type == DELETED or b'"deletionTimestamp"' in entry.body
         orphaned = any(uid not in self._store.by_uid for uid in entry.owners)
-        if going or orphaned:
+        if going or orphaned or (change.previous is not None and change.previous.owners != entry.owners):
             self._changes.append((table, change))
             self._bell.set()
 
@@ -56,11 +71,31 @@ class Collector:
                 self._bell.clear()
                 while self._changes:
                     table, change = self._changes[0]
-                    await self._tidy(table, change)
+                    await self._tidy_or_wait(table, change)
                     self._changes.popleft()
         finally:
-            for timer in self._timers.values():
-                timer.cancel()
+            for task in (*self._timers.values(), *self._waiting):
+                task.cancel()
+
+    async def _tidy_or_wait(self, table: TableName, change: Change) -> None:
+        thing = (table, change.entry.uid)
+        try:
+            await self._tidy(table, change)
+        except StatusError as fault:
+            wait = self._waits[thing] = min(2 * self._waits.get(thing, FIRST_WAIT / 2), LONGEST_WAIT)
+            log.warning("%s %s is tidied again in %.0f s: %s", table[1], "/".join(change.entry.key), wait, fault)
+            task = asyncio.get_running_loop().create_task(self._again(table, change, wait))
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
+        except Exception:
+            log.exception("%s %s cannot be tidied", table[1], "/".join(change.entry.key))
+        else:
+            self._waits.pop(thing, None)
+
+    async def _again(self, table: TableName, change: Change, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._changes.append((table, change))
+        self._bell.set()
 
     async def _tidy(self, table: TableName, change: Change) -> None:
         entry = change.entry
@@ -83,6 +118,8 @@ class Collector:
             await self._orphan(table, entry.key, entry.uid)
         if any(uid not in self._store.by_uid for uid in entry.owners):
             await self._delete_ownerless(table, entry.key)
+        if change.previous is not None:
+            await self._loosen(tuple(uid for uid in change.previous.owners if uid not in entry.owners))
 
     # ---------------------------------------------------------------------------------------------------- dependents
 
@@ -92,28 +129,43 @@ class Collector:
             await self._delete_ownerless(table, key)
 
     async def _delete_ownerless(self, table: TableName, key: Key) -> None:
+        """Delete what has no owner left; where one still stands, only the references to the others go.
+
+        An owner that waits for its dependents to go stands for none.
+        """
         entry = self._store.get(table, key)
         if entry is None or not entry.owners:
             return
-        alive = [uid for uid in entry.owners if uid in self._store.by_uid]
-        if not alive:
-            await self._delete(table, key, {"preconditions": {"uid": entry.uid}, "propagationPolicy": "Background"})
+        alive = {uid for uid in entry.owners if uid in self._store.by_uid and not self._waits_below(uid)}
+        if alive == set(entry.owners):
             return
-        await self._edit(table, key, lambda obj: _without_owners(obj, set(entry.owners) - set(alive)))
+        if alive:
+            await self._edit(table, key, lambda obj: _without_owners(obj, set(entry.owners) - alive))
+        elif not entry.object()["metadata"].get("deletionTimestamp"):
+            policy = "Foreground" if any(map(self._waits_below, entry.owners)) else "Background"
+            await self._delete(table, key, {"preconditions": {"uid": entry.uid}, "propagationPolicy": policy})
+
+    def _waits_below(self, uid: str) -> bool:
+        """Whether the object is being deleted in the foreground."""
+        where = self._store.by_uid.get(uid)
+        entry = self._store.get(*where) if where else None
+        if entry is None or FOREGROUND.encode() not in entry.body:
+            return False
+        meta = entry.object()["metadata"]
+        return bool(meta.get("deletionTimestamp")) and FOREGROUND in (meta.get("finalizers") or ())
 
     async def _loosen(self, owners: tuple[str, ...]) -> None:
         """An owner that waits for its dependents may be able to go now."""
         for uid in owners:
             where = self._store.by_uid.get(uid)
-            entry = self._store.get(*where) if where else None
-            if where and entry is not None and FOREGROUND.encode() in entry.body:
+            if where is not None and self._waits_below(uid):
                 await self._foreground(*where, uid)
 
     async def _foreground(self, table: TableName, key: Key, uid: str) -> None:
-        left = sorted(self._store.owned.get(uid, ()))
-        for below, name in left:
-            await self._delete(below, name, {"propagationPolicy": "Foreground"})
-        if not self._store.owned.get(uid):
+        for below, name in sorted(self._store.owned.get(uid, ())):
+            await self._delete_ownerless(below, name)
+        left = (self._store.get(below, name) for below, name in self._store.owned.get(uid, ()))
+        if not any(_blocks(entry, uid) for entry in left if entry is not None):
             await self._edit(table, key, lambda obj: _without_finalizer(obj, FOREGROUND))
 
     async def _orphan(self, table: TableName, key: Key, uid: str) -> None:
@@ -128,7 +180,9 @@ class Collector:
             if name in {NAMESPACES.table, CRDS.table}:
                 continue
             for key in table.keys(namespace):
-                await self._delete(name, key, {})
+                entry = table.entries.get(key)
+                if entry is not None and not entry.object()["metadata"].get("deletionTimestamp"):
+                    await self._delete(name, key, {}, NAMESPACE_CONTROLLER)
         await self._close_namespace(namespace)
 
     async def _close_namespace(self, namespace: str) -> None:
@@ -153,23 +207,33 @@ class Collector:
         if timer is not None:
             timer.cancel()
         seconds = max((parse_time(due) - self._clock.now()) / timedelta(seconds=1), 0.0)
-        self._timers[uid] = asyncio.get_running_loop().create_task(self._end_pod(uid, key, seconds))
+        self._timers[uid] = asyncio.get_running_loop().create_task(self._end_pod(uid, key, seconds, _kubelet(obj)))
 
-    async def _end_pod(self, uid: str, key: Key, seconds: float) -> None:
+    async def _end_pod(self, uid: str, key: Key, seconds: float, caller: Caller) -> None:
+        wait = FIRST_WAIT
         await self._clock.sleep(seconds)
-        self._timers.pop(uid, None)
-        await self._delete(PODS.table, key, {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
+        while True:
+            try:
+                await self._delete(PODS.table, key, {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}, caller)
+                break
+            except StatusError as fault:
+                log.warning("pod %s is ended again in %.0f s: %s", "/".join(key), wait, fault)
+                await self._clock.sleep(wait)
+                wait = min(2 * wait, LONGEST_WAIT)
+        if self._timers.get(uid) is asyncio.current_task():
+            del self._timers[uid]
 
     # --------------------------------------------------------------------------------------------------------- shared
 
-    def _operation(self, table: TableName, key: Key) -> Operation | None:
+    def _operation(self, table: TableName, key: Key, caller: Caller) -> Operation | None:
         served = self._registry.by_table(table)
         if served is None:
             return None
-        return Operation(served, namespace=key[0], name=key[1], internal=True, caller=COLLECTOR, manager="kube-controller-manager")
+        return Operation(served, namespace=key[0], name=key[1], caller=caller, manager="kube-controller-manager")
 
-    async def _delete(self, table: TableName, key: Key, options: JSON) -> None:
-        op = self._operation(table, key)
+    async def _delete(self, table: TableName, key: Key, options: JSON, caller: Caller = COLLECTOR) -> None:
+        """Delete, unless it is gone or another by now. Raises StatusError for a refusal."""
+        op = self._operation(table, key, caller)
         if op is None:
             return
         try:
@@ -179,7 +243,8 @@ class Collector:
                 raise
 
     async def _edit(self, table: TableName, key: Key, change: Transform) -> None:
-        op = self._operation(table, key)
+        """Change, unless it is gone or another by now. Raises StatusError for a refusal."""
+        op = self._operation(table, key, COLLECTOR)
         if op is None:
             return
         try:
@@ -187,6 +252,12 @@ class Collector:
         except StatusError as fault:
             if fault.code not in {404, 409}:
                 raise
+
+
+def _blocks(entry: Entry, uid: str) -> bool:
+    """Whether a dependent holds its owner's foreground deletion up."""
+    refs = entry.object()["metadata"].get("ownerReferences") or ()
+    return any(ref.get("uid") == uid and ref.get("blockOwnerDeletion") for ref in refs)
 
 
 def _without_owners(obj: JSON, uids: set[str]) -> JSON:

@@ -35,15 +35,21 @@ NamespaceLabels = Callable[[str], Mapping[str, str]]
 def matching(
     configurations: list[JSON], op: Operation, registry: Registry, obj: JSON | None, old: JSON | None, *, namespace_labels: NamespaceLabels
 ) -> Iterator[Hook]:
-    """The webhooks to call, configurations by name and hooks in their order."""
+    """The webhooks to call for objects that stay as they are, configurations by name and hooks in their order."""
+    found = candidates(configurations, op, registry, obj, old, namespace_labels=namespace_labels)
+    return (hook for hook in found if selected(hook, obj, old))
+
+
+def candidates(
+    configurations: list[JSON], op: Operation, registry: Registry, obj: JSON | None, old: JSON | None, *, namespace_labels: NamespaceLabels
+) -> Iterator[Hook]:
+    """The webhooks whose rules and namespaces fit. Whether they select the object is told at their turn: it may change until then."""
     if op.served.plural in WEBHOOK_CONFIGURATIONS:
         return  # the API server never lets webhooks guard webhooks
     for configuration in sorted(configurations, key=lambda item: item["metadata"]["name"]):
         for spec in configuration.get("webhooks") or ():
             sent_as = _sent_as(spec, op, registry)
             if sent_as is None or not _in_scope_of_namespace(spec, op, obj, old, namespace_labels):
-                continue
-            if not _selects(spec.get("objectSelector"), obj, old):
                 continue
             mutating = configuration.get("kind") == "MutatingWebhookConfiguration"
             yield Hook(spec, configuration["metadata"]["name"], sent_as, mutating)
@@ -88,7 +94,9 @@ def _labels(obj: JSON | None) -> Mapping[str, str]:
     return ((obj or {}).get("metadata") or {}).get("labels") or {}
 
 
-def _selects(selector: JSON | None, obj: JSON | None, old: JSON | None) -> bool:
+def selected(hook: Hook, obj: JSON | None, old: JSON | None) -> bool:
+    """Whether the webhook's objectSelector selects the object or the one before it."""
+    selector = hook.spec.get("objectSelector")
     if not selector:
         return True
     return any(label_selector_matches(selector, _labels(item)) for item in (obj, old) if item is not None)

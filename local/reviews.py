@@ -50,12 +50,12 @@ def token_request(store: Store, doors: Doors, clock: Clock, *, namespace: str, n
         text = f"Invalid value: {seconds}: may not specify a duration less than 10 minutes"
         causes = [Cause("spec.expirationSeconds", "FieldValueInvalid", text)]
         raise InvalidError("TokenRequest", "authentication.k8s.io", "", causes)
-    token = doors.issue(known(f"system:serviceaccount:{namespace}:{name}", (), entry.uid))
-    expires = format_time(clock.now() + timedelta(seconds=seconds))
+    expires = clock.now() + timedelta(seconds=seconds)
+    token = doors.issue(known(f"system:serviceaccount:{namespace}:{name}", (), entry.uid), expires)
     return {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"expirationSeconds": seconds, "audiences": spec.get("audiences") or ["https://kubernetes.default.svc"]},
-        "status": {"token": token, "expirationTimestamp": expires},
+        "status": {"token": token, "expirationTimestamp": format_time(expires)},
     }

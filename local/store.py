@@ -15,6 +15,8 @@ from local.wire import JSON, decode, encode_object
 Key = tuple[str, str]  # namespace ("" where cluster-scoped), name
 TableName = tuple[str, str]  # group, plural
 
+MOST_BEHIND = 16384
+
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 
@@ -77,7 +79,7 @@ Matches = Callable[[Entry], bool]
 
 
 class Watcher:
-    """One follower of a table: a queue of changes and a bell."""
+    """One follower of a table: a queue of changes and a bell. One that does not read is dropped, and may begin where it stopped."""
 
     __slots__ = ("_bell", "ended", "fault", "matches", "namespace", "queue")
 
@@ -92,9 +94,13 @@ class Watcher:
     def offer(self, change: Change) -> None:
         """Queue a change if this follower may see it, under the type that it means to it."""
         kind = self.kind_of(change)
-        if kind:
-            self.queue.append((kind, change))
-            self._bell.set()
+        if not kind or self.ended:
+            return
+        self.queue.append((kind, change))
+        self._bell.set()
+        if len(self.queue) > MOST_BEHIND:
+            self.queue.clear()
+            self.end()
 
     def kind_of(self, change: Change) -> str:
         """ADDED, MODIFIED, DELETED, or nothing."""

@@ -141,7 +141,7 @@ async def _(cluster: TestCluster) -> None:
     assert "spec.color" in fields(answer.body)
 
 
-@check("mutating webhooks run by the name of their configuration, each on the other's outcome, before validating ones")
+@check("mutating webhooks run by their configuration's name, one after another, before validating ones")
 async def _(cluster: TestCluster) -> None:
     guarded = await Guarded.make(cluster)
 
@@ -339,3 +339,36 @@ async def _(cluster: TestCluster) -> None:
     bad = guarded.hook({"url": "https://127.0.0.1:1/v"}, matchConditions=[{"name": "bad", "expression": "this is not CEL"}])
     body = {"metadata": {"name": f"bad-{guarded.space}"}, "webhooks": [bad]}
     assert (await cluster.wire("POST", f"{ROOT}/validatingwebhookconfigurations", body)).code == 422
+
+
+@check("what the garbage collector deletes passes webhooks, as its own user")
+async def _(cluster: TestCluster) -> None:
+    guarded = await Guarded.make(cluster)
+    await guarded.arm(guarded.hook(guarded.server.on("/v", _allow)))
+    head = (await cluster.wire("POST", guarded.maps, config_map("head"))).ok()["metadata"]
+    child = config_map("child")
+    child["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "head", "uid": head["uid"]}]
+    (await cluster.wire("POST", guarded.maps, child)).ok()
+    (await cluster.wire("DELETE", f"{guarded.maps}/head", {"propagationPolicy": "Background"})).ok()
+
+    async def told() -> list[JSON]:
+        return [asked for asked in guarded.server.asked if (asked["operation"], asked["name"]) == ("DELETE", "child")]
+
+    (asked,) = await cluster.eventually(told, "the webhook is never asked")
+    assert asked["userInfo"]["username"] == "system:serviceaccount:kube-system:generic-garbage-collector"
+    assert asked["oldObject"]["metadata"]["name"] == "child"
+
+
+@check("a mutating webhook is chosen by the labels that one before it gave")
+async def _(cluster: TestCluster) -> None:
+    guarded = await Guarded.make(cluster)
+    first = guarded.server.on("/m1", lambda request: json_patch({"op": "add", "path": "/metadata/labels", "value": {"chosen": "yes"}}))
+    second = guarded.server.on("/m2", lambda request: json_patch({"op": "add", "path": "/data/second", "value": "was here"}))
+    await guarded.arm(
+        guarded.hook(first, operations=["CREATE"]),
+        guarded.hook(second, operations=["CREATE"], name=f"later.{guarded.space}.example.com")
+        | {"objectSelector": {"matchLabels": {"chosen": "yes"}}},
+        mutating=True,
+    )
+    made = (await cluster.wire("POST", guarded.maps, config_map("a", a="b"))).ok()
+    assert made["data"]["second"] == "was here"

@@ -118,7 +118,7 @@ async def _(cluster: TestCluster) -> None:
     assert (await cluster.wire("POST", await widgets(cluster), made)).code == 201, "a custom resource takes one without a prefix"
 
 
-@check("a UID that is not the object's is a conflict for a PUT and 422 for a patch; applied, it makes nothing")
+@check("a UID that is not the object's is 409 for a PUT, 422 for a patch, and applied makes nothing")
 async def _(cluster: TestCluster) -> None:
     path = await _maps(cluster)
     (await cluster.wire("POST", path, config_map("a"))).ok()
@@ -138,7 +138,7 @@ async def _(cluster: TestCluster) -> None:
         refused(await cluster.wire("GET", path, labelSelector=text), 400)
 
 
-@check("a definition whose version or column has no name, or a path that nobody can read, is 422")
+@check("a definition with a version or column without a name, or an unreadable path, is 422")
 async def _(cluster: TestCluster) -> None:
     async def tried(change: dict[str, Any], version: dict[str, Any]) -> Answer:
         made = widget_crd("gizmos", "Gizmo")
@@ -156,7 +156,7 @@ async def _(cluster: TestCluster) -> None:
     refused(await cluster.wire("POST", CRDS, twice, dryRun="All"), 422, "spec.versions")
 
 
-@check("data has keys fit for files and stays below a megabyte; a Secret keeps its type, and one for TLS has both halves")
+@check("data has keys fit for files and a limit; a Secret keeps its type, one for TLS has both halves")
 async def _(cluster: TestCluster) -> None:
     path = await _maps(cluster)
     secrets = path.replace("configmaps", "secrets")
@@ -181,7 +181,7 @@ async def _(cluster: TestCluster) -> None:
         refused(await cluster.wire("POST", leases, {"metadata": {"name": "l"}, "spec": spec}), 400)
 
 
-@check("an Event of events.k8s.io names its time, who reports and what was done, in a note of a kilobyte")
+@check("an Event of events.k8s.io says when, who and what, in a note of a kilobyte")
 async def _(cluster: TestCluster) -> None:
     path = (await _maps(cluster)).replace("/api/v1", "/apis/events.k8s.io/v1").replace("configmaps", "events")
     event: JSON = {"metadata": {"name": "e"}, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "a", "reason": "r", "type": "Normal"}

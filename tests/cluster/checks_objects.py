@@ -233,6 +233,42 @@ async def _(cluster: TestCluster) -> None:
     await cluster.eventually(free, "the dependent keeps its reference")
 
 
+@check("in the foreground an owner waits for what blocks it only, and what another owns stays")
+async def _(cluster: TestCluster) -> None:
+    path = await _maps(cluster)
+
+    def reference(name: str, uid: str, **more: bool) -> dict[str, object]:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, **more}
+
+    head, other = [(await cluster.wire("POST", path, config_map(name))).ok()["metadata"]["uid"] for name in ("head", "other")]
+    for name, references in (
+        ("blocks", [reference("head", head, blockOwnerDeletion=True)]),
+        ("lingers", [reference("head", head)]),
+        ("shared", [reference("head", head, blockOwnerDeletion=True), reference("other", other)]),
+    ):
+        child = config_map(name)
+        child["metadata"] |= {"ownerReferences": references, "finalizers": [] if name == "shared" else ["example.com/hold"]}
+        (await cluster.wire("POST", path, child)).ok()
+    (await cluster.wire("DELETE", f"{path}/head", {"propagationPolicy": "Foreground"})).ok()
+
+    async def meta(name: str) -> dict[str, object]:
+        return (await cluster.wire("GET", f"{path}/{name}")).body["metadata"]
+
+    async def under_way() -> bool:
+        going = [bool((await meta(name)).get("deletionTimestamp")) for name in ("head", "blocks", "lingers")]
+        return all(going) and len((await meta("shared"))["ownerReferences"]) == 1
+
+    await cluster.eventually(under_way, "the dependents are never told")
+    assert "deletionTimestamp" not in await meta("shared")
+    (await cluster.wire.patch(f"{path}/blocks", {"metadata": {"finalizers": None}})).ok()
+
+    async def gone() -> bool:
+        return (await cluster.wire("GET", f"{path}/head")).code == 404
+
+    await cluster.eventually(gone, "the owner waits for what does not block it")
+    (await cluster.wire.patch(f"{path}/lingers", {"metadata": {"finalizers": None}})).ok()
+
+
 @check("an object whose owner never was is collected")
 async def _(cluster: TestCluster) -> None:
     path = await _maps(cluster)

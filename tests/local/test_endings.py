@@ -1,6 +1,7 @@
 """How things end: a Pod's grace on the cluster's clock, owners and dependents, namespaces, definitions."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
@@ -8,7 +9,10 @@ import pytest
 from local_world import MAPS, PODS, StillClock, config_map, owner, pod, running, settle
 
 from local.cluster import EmbeddedCluster
+from local.garbage import COLLECTOR
+from local.hooks import Hook
 from local.kueue import workload_definition
+from local.operation import Operation
 
 World = tuple[EmbeddedCluster, httpx.AsyncClient, StillClock]
 
@@ -168,3 +172,118 @@ async def test_a_definition_that_is_posted_again_starts_empty(world: World) -> N
     assert (await client.get(objects)).status_code == 404
     assert (await client.post(definitions, json=workload_definition())).status_code == 201
     assert (await client.get(objects)).json()["items"] == []
+
+
+class Answers:
+    """A webhook's answers in the dialer's place: what was asked is kept, and each verdict is given once."""
+
+    def __init__(self, *verdicts: bool) -> None:
+        self.asked: list[Operation] = []
+        self._verdicts = list(verdicts)
+
+    async def call(self, hook: Hook, op: Operation, obj: object, old: object) -> dict[str, object]:
+        """The response of a review."""
+        del hook, obj, old
+        self.asked.append(op)
+        return {"allowed": self._verdicts.pop(0)}
+
+
+async def _guarded(cluster: EmbeddedCluster, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, *verdicts: bool) -> Answers:
+    """Deletions of Pods and ConfigMaps pass a webhook that gives these verdicts."""
+    answers = Answers(*verdicts)
+    monkeypatch.setattr(cluster.admission.dialer, "call", answers.call)
+    rule = {"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps", "pods"]}
+    hook = {"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"], "rules": [rule]}
+    hook["clientConfig"] = {"url": "https://hook.invalid/"}
+    root = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    assert (await client.post(root, json={"metadata": {"name": "x"}, "webhooks": [hook]})).status_code == 201
+    return answers
+
+
+async def _until(cluster: EmbeddedCluster, done: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        await asyncio.sleep(0)
+        if done() and cluster.collector.idle:
+            return
+    raise AssertionError("the collector does not come to that")
+
+
+async def test_what_the_collector_deletes_passes_webhooks_and_is_tried_again_when_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a real cluster: a webhook that refuses the collector keeps the dependent, until it does not."""
+    cluster, client, clock = world
+    head = (await client.post(MAPS, json=config_map("head"))).json()
+    await client.post(MAPS, json=config_map("child", ownerReferences=[owner(head)]))
+    answers = await _guarded(cluster, client, monkeypatch, True, False, True)
+    await client.delete(f"{MAPS}/head")
+    await _until(cluster, lambda: len(answers.asked) == 2)
+    assert [op.caller.username for op in answers.asked] == ["modelwarden-admin", COLLECTOR.username]
+    assert not await _gone(client, f"{MAPS}/child")
+    clock.pass_by(1)
+    await _until(cluster, lambda: len(answers.asked) == 3)
+    assert await _gone(client, f"{MAPS}/child")
+
+
+async def test_a_pods_end_passes_webhooks_as_its_node(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kubelet's own delete is one like any other, and is repeated until it is let through."""
+    cluster, client, clock = world
+    await client.post(PODS, json=pod("p", grace=5))
+    answers = await _guarded(cluster, client, monkeypatch, True, False, True)
+    await client.delete(f"{PODS}/p")
+    await settle(cluster)
+    for seconds, count in ((5, 2), (1, 3)):
+        assert not await _gone(client, f"{PODS}/p")
+        clock.pass_by(seconds)
+        await _until(cluster, lambda: len(answers.asked) == count)  # noqa: B023  asked before the loop goes on
+    assert answers.asked[1].caller.username.startswith("system:node:")
+    assert answers.asked[1].options["gracePeriodSeconds"] == 0
+    assert await _gone(client, f"{PODS}/p")
+
+
+async def test_in_the_foreground_only_what_blocks_is_waited_for_and_what_another_owns_stays(world: World) -> None:
+    """A dependent with a finalizer holds its owner up where its reference says so; one with a second owner loses the reference."""
+    cluster, client, _ = world
+    head, other = [(await client.post(MAPS, json=config_map(name))).json() for name in ("head", "other")]
+    held = {"finalizers": ["example.com/hold"]}
+    await client.post(MAPS, json=config_map("blocks", ownerReferences=[owner(head, blockOwnerDeletion=True)], **held))
+    await client.post(MAPS, json=config_map("lingers", ownerReferences=[owner(head)], **held))
+    await client.post(MAPS, json=config_map("shared", ownerReferences=[owner(head, blockOwnerDeletion=True), owner(other)]))
+    await client.request("DELETE", f"{MAPS}/head", json={"propagationPolicy": "Foreground"})
+    await settle(cluster)
+    assert not await _gone(client, f"{MAPS}/head")
+    shared = (await client.get(f"{MAPS}/shared")).json()["metadata"]
+    assert [ref["name"] for ref in shared["ownerReferences"]] == ["other"]
+    assert "deletionTimestamp" not in shared
+    await client.patch(f"{MAPS}/blocks", json={"metadata": {"finalizers": None}}, headers={"Content-Type": "application/merge-patch+json"})
+    await settle(cluster)
+    assert await _gone(client, f"{MAPS}/head")
+    assert not await _gone(client, f"{MAPS}/lingers")
+
+
+async def test_an_owner_goes_when_its_last_dependent_disowns_it(world: World) -> None:
+    """The reference is taken off by somebody; nobody deletes anything."""
+    cluster, client, _ = world
+    head = (await client.post(MAPS, json=config_map("head"))).json()
+    body = config_map("child", ownerReferences=[owner(head, blockOwnerDeletion=True)], finalizers=["example.com/hold"])
+    await client.post(MAPS, json=body)
+    await client.request("DELETE", f"{MAPS}/head", json={"propagationPolicy": "Foreground"})
+    await settle(cluster)
+    assert not await _gone(client, f"{MAPS}/head")
+    merge = {"Content-Type": "application/merge-patch+json"}
+    await client.patch(f"{MAPS}/child", json={"metadata": {"ownerReferences": None}}, headers=merge)
+    await settle(cluster)
+    assert await _gone(client, f"{MAPS}/head")
+
+
+async def test_a_token_ends_when_it_says(world: World) -> None:
+    """A token of a service account is 401 afterwards, and forgotten when the next one is made."""
+    cluster, client, clock = world
+    url = "/api/v1/namespaces/default/serviceaccounts/default/token"
+    token = (await client.post(url, json={"spec": {"expirationSeconds": 600}})).json()["status"]["token"]
+    bearer = {"Authorization": f"Bearer {token}"}
+    assert (await client.get(MAPS, headers=bearer)).status_code == 200
+    clock.pass_by(600)
+    assert (await client.get(MAPS, headers=bearer)).status_code == 401
+    await client.post(url, json={})
+    assert token not in cluster.doors._tokens

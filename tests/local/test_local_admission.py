@@ -1,13 +1,14 @@
 """Which webhooks a request reaches, and which answers count as one."""
 
+import base64
 import json
 from typing import Any
 
 import pytest
 
-from local.admission import apply_patch, refusal
+from local.admission import Admission, apply_patch, refusal
 from local.dialing import WebhookCallError, response_of
-from local.hooks import matching, rule_matches
+from local.hooks import Hook, matching, rule_matches
 from local.kinds import NAMESPACES, PODS, Registry, Served
 from local.operation import CREATE, UPDATE, Operation
 from local.statuses import StatusError
@@ -157,3 +158,26 @@ def test_a_patch_that_cannot_be_applied_is_500(patch: str) -> None:
     with pytest.raises(StatusError) as refused:
         apply_patch("h", patch, {"metadata": {}})
     assert refused.value.code == 500
+
+
+async def test_a_mutating_webhook_is_chosen_by_what_the_object_is_when_its_turn_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one adds a label that the second one selects by, and takes off what the third one selects by."""
+    entries = [
+        hook(name="a.x.y", objectSelector={"matchLabels": {"old": "yes"}}),
+        hook(name="b.x.y", objectSelector={"matchLabels": {"new": "yes"}}),
+        hook(name="c.x.y", objectSelector={"matchLabels": {"old": "yes"}}),
+    ]
+    configuration = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": "c"}, "webhooks": entries}
+    admission = Admission(Registry((V1, V2)), lambda plural: [configuration], lambda name: {})
+    asked = []
+
+    async def call(found: Hook, op: Operation, obj: Any, old: Any) -> dict[str, Any]:
+        asked.append(found.name)
+        change = [{"op": "replace", "path": "/metadata/labels", "value": {"new": "yes"}}]
+        return {"allowed": True, "patch": base64.b64encode(json.dumps(change).encode()).decode()}
+
+    monkeypatch.setattr(admission.dialer, "call", call)
+    operation = Operation(V1, CREATE, namespace="n", name="x")
+    made = await admission.mutate(operation, {"metadata": {"labels": {"old": "yes"}}}, None, lambda patched: patched)
+    assert asked == ["a.x.y", "b.x.y"]
+    assert made == {"metadata": {"labels": {"new": "yes"}}}

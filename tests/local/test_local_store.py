@@ -7,7 +7,7 @@ import pytest
 from local.kinds import PODS
 from local.reads import ListQuery, select
 from local.statuses import StatusError
-from local.store import ADDED, DELETED, MODIFIED, Store, Watcher
+from local.store import ADDED, DELETED, MODIFIED, MOST_BEHIND, Store, Watcher
 
 TABLE = PODS.table
 
@@ -133,3 +133,17 @@ def test_owners_are_indexed_while_they_are_referred_to() -> None:
     assert store.owned == {"boss": {(TABLE, ("a", "p"))}}
     store.put(TABLE, ("a", "p"), _pod("p"))
     assert store.owned == {}
+
+
+def test_a_watcher_that_does_not_read_is_dropped() -> None:
+    """What it has not read is let go, and nothing more is kept for it: its client begins again from the version it reached."""
+    store = Store(history=10)
+    watcher = Watcher("", None)
+    store.table(TABLE).watchers.add(watcher)
+    for _ in range(MOST_BEHIND):
+        store.put(TABLE, ("a", "p"), _pod("p"))
+    assert not watcher.ended
+    for _ in range(2):
+        store.put(TABLE, ("a", "p"), _pod("p"))
+        assert watcher.ended
+        assert not watcher.queue
