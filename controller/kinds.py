@@ -21,11 +21,9 @@ from api.objects import (
     ModelDeployment,
     ModelDeploymentScaler,
     ObjectMeta,
-    Pod,
     Service,
-    Workload,
 )
-from controller.projection import Commons
+from controller.projection import Commons, WirePod, WireWorkload
 from controller.snapshot import decode_deployment
 from kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 
@@ -104,7 +102,7 @@ def _projector(
     return project
 
 
-def _of_a_pod(workload: Workload) -> bool:
+def _of_a_pod(workload: WireWorkload) -> bool:
     return any(ref.kind == "Pod" and ref.api_version == "v1" for ref in workload.metadata.owner_references)
 
 
@@ -118,7 +116,7 @@ def kinds(kueue: str) -> tuple[Kind, ...]:
     commons = Commons()
     always = (
         Kind(KindName.DEPLOYMENT, (MODEL_DEPLOYMENTS,), project_deployment, must_be_served=True),
-        Kind(KindName.POD, (PODS,), _projector(Pod, shrink=commons.pod), f"{keys.NAME}={keys.NAME_VALUE}", must_be_served=True),
+        Kind(KindName.POD, (PODS,), _projector(WirePod, shrink=commons.pod), f"{keys.NAME}={keys.NAME_VALUE}", must_be_served=True),
         Kind(KindName.SERVICE, (SERVICES,), _projector(Service, _owned_by_us), must_be_served=True),
         Kind(KindName.ROUTER, (DEPLOYMENTS,), _projector(Deployment, _owned_by_us), must_be_served=True),
         Kind(KindName.BINDING, (BINDINGS,), _projector(KVCachePoolBinding)),
@@ -129,7 +127,7 @@ def kinds(kueue: str) -> tuple[Kind, ...]:
     )
     if kueue == "absent":
         return always
-    project = _projector(Workload, _of_a_pod, commons.workload)
+    project = _projector(WireWorkload, _of_a_pod, commons.workload)
     return (*always, Kind(KindName.WORKLOAD, (WORKLOADS_V1BETA2, WORKLOADS_V1BETA1), project, must_be_served=True))
 
 

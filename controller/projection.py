@@ -1,32 +1,177 @@
-"""Making a projected object small: only keys that somebody reads, and one copy of what many objects have in common.
+"""Making a projected object small: only what somebody reads, and one copy of what many objects have in common.
 
 The Pods of a role differ in name, UID, ordinal and state; their containers, owners and annotations are alike. A hundred thousand of them
-fit into memory because alike parts are one object. What is shared is kept by value in a bounded table, which forgets everything when it is
-full: that costs sharing for a while, never correctness.
+fit into memory because alike parts are one object. Parts are recognized by their JSON, before anything is decoded: most of a Pod that
+comes was seen in another. What is shared is kept in bounded tables, which forget everything when they are full: that costs sharing for a
+while, never correctness.
 """
 
-from typing import Any, Final, TypeVar
+from collections.abc import Hashable
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from api import keys
-from api.objects import Condition, ObjectMeta, Pod, Workload
+from api.objects import (
+    Admission,
+    AdmissionCheckState,
+    Condition,
+    Container,
+    ContainerPort,
+    ContainerStatus,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Struct,
+    Workload,
+    WorkloadSpec,
+    WorkloadStatus,
+)
 
 T = TypeVar("T")
 
 # Every label and annotation key that any room can name.
-READ_KEYS: Final = frozenset(value for value in vars(keys).values() if isinstance(value, str) and "/" in value)
+READ_KEYS: Final = tuple(
+    sorted(value for value in vars(keys).values() if isinstance(value, str) and "/" in value and value != keys.API_VERSION)
+)
 # Conditions of a Pod that some judgement looks at.
 POD_CONDITIONS: Final = frozenset({"Ready", "PodReadyToStartContainers"})
 BOUND: Final = 1 << 16
 
+_NONE: Final = msgspec.Raw(b"[]")
+_NULL: Final = msgspec.Raw(b"null")
+
+# --------------------------------------------------------------------------------------------------------- on the wire
+
+# Labels and annotations: only the read keys become values at all. `msgspec.defstruct`, for the keys are no identifiers.
+_Keyed: Final[Any] = msgspec.defstruct(
+    "_Keyed",
+    [(f"key{number}", str | None, msgspec.field(name=key, default=None)) for number, key in enumerate(READ_KEYS)],
+    frozen=True,
+    gc=False,
+)
+
+
+class _Meta(Struct, frozen=True):
+    """`metadata` with its shared parts as they came."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: _Keyed = _Keyed()
+    annotations: _Keyed = _Keyed()
+    finalizers: msgspec.Raw = _NONE
+    owner_references: msgspec.Raw = _NONE
+
+
+class _Container(Struct, frozen=True):
+    """A container; of the variables nothing is read."""
+
+    name: str = ""
+    command: msgspec.Raw = _NONE
+    args: msgspec.Raw = _NONE
+    ports: msgspec.Raw = _NONE
+
+
+class _Condition(Struct, frozen=True):
+    """A condition without its times: nobody reads them, and they would make each one of its own."""
+
+    type: str = ""
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+
+
+class _PodSpec(Struct, frozen=True):
+    containers: tuple[_Container, ...] = ()
+    node_name: str | None = None
+
+
+class _PodStatus(Struct, frozen=True):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[_Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    pod_ip: str = msgspec.field(name="podIP", default="")
+
+
+class WirePod(Struct, frozen=True):
+    """A Pod as far as its projection decodes it."""
+
+    metadata: _Meta = _Meta()
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+class _WorkloadMeta(Struct, frozen=True):
+    """`metadata` of a Workload: labels and annotations are not read."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class _WorkloadStatus(Struct, frozen=True):
+    conditions: tuple[_Condition, ...] = ()
+    admission: msgspec.Raw = _NULL
+    admission_checks: msgspec.Raw = _NONE
+
+
+class WireWorkload(Struct, frozen=True):
+    """A Workload as far as its projection decodes it."""
+
+    metadata: _WorkloadMeta = _WorkloadMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+    status: _WorkloadStatus = _WorkloadStatus()
+
+
+# ------------------------------------------------------------------------------------------------------------- sharing
+
+
+class Remembered(Generic[T]):
+    """A decoder that answers equal JSON with one value. Raises what msgspec raises."""
+
+    def __init__(self, kind: Any, bound: int = BOUND) -> None:
+        self._decode = msgspec.json.Decoder(kind).decode
+        self._bound = bound
+        self._values: dict[bytes, T] = {}
+
+    def __call__(self, raw: msgspec.Raw | bytes) -> T:
+        """The value of that JSON, which must never be changed."""
+        data = bytes(raw)
+        found = self._values.get(data)
+        if found is None:
+            if len(self._values) >= self._bound:
+                self._values.clear()
+            found = self._values[data] = self._decode(data)
+        return found
+
 
 class Commons:
-    """One copy of equal values."""
+    """One copy of what is alike, and the projections that are made with it."""
 
     def __init__(self, bound: int = BOUND) -> None:
         self._bound = bound
         self._values: dict[Any, Any] = {}
+        self._annotated: dict[Hashable, dict[str, str]] = {}
+        self._containers: dict[Hashable, tuple[Container, ...]] = {}
+        self._conditioned: dict[Hashable, tuple[Condition, ...]] = {}
+        self._statuses: dict[Hashable, WorkloadStatus] = {}
+        self._owners: Remembered[tuple[OwnerReference, ...]] = Remembered(tuple[OwnerReference, ...], bound)
+        self._texts: Remembered[tuple[str, ...]] = Remembered(tuple[str, ...], bound)
+        self._ports: Remembered[tuple[ContainerPort, ...]] = Remembered(tuple[ContainerPort, ...], bound)
+        self._admissions: Remembered[Admission | None] = Remembered(Admission | None, bound)
+        self._checks: Remembered[tuple[AdmissionCheckState, ...]] = Remembered(tuple[AdmissionCheckState, ...], bound)
 
     def one(self, value: T) -> T:
         """The copy that stands for all values equal to this one, which has to be hashable and never changed."""
@@ -35,49 +180,97 @@ class Commons:
             self._values.clear()
         return found
 
-    def mapping(self, value: dict[str, str]) -> dict[str, str]:
-        """The read keys of a label or annotation map, shared with every equal one."""
-        kept = tuple((self.one(key), self.one(text)) for key, text in value.items() if key in READ_KEYS)
-        found: dict[str, str] | None = self._values.get(kept)
-        if found is None:
-            found = self._values[kept] = dict(kept)
-        return found
-
-    def metadata(self, meta: ObjectMeta, *, keyed: bool) -> ObjectMeta:
-        """`keyed`: labels and annotations are read."""
-        return msgspec.structs.replace(
-            meta,
-            namespace=self.one(meta.namespace),
-            generate_name="",
-            labels=self.mapping(meta.labels) if keyed else {},
-            annotations=self.mapping(meta.annotations) if keyed else {},
-            finalizers=self.one(meta.finalizers),
-            owner_references=self.one(meta.owner_references),
-        )
-
-    def conditions(self, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-        """Conditions, each shared with its equals."""
-        return tuple(self.one(each) for each in conditions)
-
-    def pod(self, pod: Pod) -> Pod:
-        """A Pod's projection, made small."""
-        status = pod.status
+    def pod(self, pod: WirePod) -> Pod:
+        """A Pod's projection."""
+        meta, spec, status, one = pod.metadata, pod.spec, pod.status, self.one
         return Pod(
-            metadata=self.metadata(pod.metadata, keyed=True),
-            spec=msgspec.structs.replace(pod.spec, containers=self.one(pod.spec.containers), node_name=self.one(pod.spec.node_name)),
-            status=msgspec.structs.replace(
-                status,
-                phase=self.one(status.phase),
-                conditions=self.conditions(tuple(each for each in status.conditions if each.type in POD_CONDITIONS)),
-                container_statuses=self.one(status.container_statuses),
+            metadata=ObjectMeta(
+                name=meta.name,
+                namespace=one(meta.namespace),
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+                creation_timestamp=meta.creation_timestamp,
+                deletion_timestamp=meta.deletion_timestamp,
+                labels=self._labels(meta.labels),
+                annotations=self._annotations(meta.annotations),
+                finalizers=self._texts(meta.finalizers),
+                owner_references=self._owners(meta.owner_references),
+            ),
+            spec=self._pod_spec(spec),
+            status=PodStatus(
+                phase=one(status.phase),
+                reason=status.reason,
+                message=status.message,
+                conditions=self._conditions(tuple([each for each in status.conditions if each.type in POD_CONDITIONS])),
+                container_statuses=one(status.container_statuses),
+                pod_ip=status.pod_ip,
             ),
         )
 
-    def workload(self, workload: Workload) -> Workload:
-        """A Workload's projection, made small."""
-        status = workload.status
+    def workload(self, workload: WireWorkload) -> Workload:
+        """A Workload's projection."""
+        meta, status = workload.metadata, workload.status
         return Workload(
-            metadata=self.metadata(workload.metadata, keyed=False),
+            metadata=ObjectMeta(
+                name=meta.name,
+                namespace=self.one(meta.namespace),
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+                creation_timestamp=meta.creation_timestamp,
+                deletion_timestamp=meta.deletion_timestamp,
+                owner_references=meta.owner_references,
+            ),
             spec=self.one(workload.spec),
-            status=msgspec.structs.replace(status, conditions=self.conditions(status.conditions)),
+            status=self._workload_status(status),
         )
+
+    # -------------------------------------------------------------------------------------------------------------- parts
+
+    def _labels(self, keyed: Any) -> dict[str, str]:
+        """A Pod's own: an ordinal is among them, so only the texts are shared."""
+        one = self.one
+        return {key: one(text) for key, text in zip(READ_KEYS, msgspec.structs.astuple(keyed), strict=True) if text is not None}
+
+    def _annotations(self, keyed: Any) -> dict[str, str]:
+        texts = msgspec.structs.astuple(keyed)
+        found = self._annotated.get(texts)
+        if found is None:
+            made = {key: text for key, text in zip(READ_KEYS, texts, strict=True) if text is not None}
+            found = self._keep(self._annotated, texts, made)
+        return found
+
+    def _pod_spec(self, spec: _PodSpec) -> PodSpec:
+        parts = tuple([(each.name, bytes(each.command), bytes(each.args), bytes(each.ports)) for each in spec.containers])
+        found = self._containers.get(parts)
+        if found is None:
+            made = [
+                Container(name=each.name, command=self._texts(each.command), args=self._texts(each.args), ports=self._ports(each.ports))
+                for each in spec.containers
+            ]
+            found = self._keep(self._containers, parts, tuple(made))
+        return PodSpec(containers=found, node_name=self.one(spec.node_name))
+
+    def _conditions(self, conditions: tuple[_Condition, ...]) -> tuple[Condition, ...]:
+        found = self._conditioned.get(conditions)
+        if found is None:
+            made = [Condition(type=c.type, status=c.status, reason=c.reason, message=c.message) for c in conditions]
+            found = self._keep(self._conditioned, conditions, tuple(made))
+        return found
+
+    def _workload_status(self, status: _WorkloadStatus) -> WorkloadStatus:
+        parts = (status.conditions, bytes(status.admission), bytes(status.admission_checks))
+        found = self._statuses.get(parts)
+        if found is None:
+            made = WorkloadStatus(
+                conditions=self._conditions(status.conditions),
+                admission=self._admissions(status.admission),
+                admission_checks=self._checks(status.admission_checks),
+            )
+            found = self._keep(self._statuses, parts, made)
+        return found
+
+    def _keep(self, table: dict[Hashable, T], parts: Hashable, value: T) -> T:
+        if len(table) >= self._bound:
+            table.clear()
+        table[parts] = value
+        return value
