@@ -49,6 +49,9 @@ format: $(VENV)/.installed ## ruff's formatter and its safe fixes
 bench: $(VENV)/.installed .run/kopf/.installed ## CPU per review beside kopf, argv reading, cold start; a table and bench/out/*.json
 	BENCH_KOPF_PYTHON=$(CURDIR)/.run/kopf/bin/python $(BIN)/python -m bench $(ARGS)
 
+bench-fleet: $(VENV)/.installed .run/kopf/.installed ## the controller over an API server stand-in at growing fleet sizes (ARGS="--sizes 100,1000 --peers none")
+	BENCH_KOPF_PYTHON=$(CURDIR)/.run/kopf/bin/python $(BIN)/python -m bench.fleet $(ARGS)
+
 fuzz: $(VENV)/.installed ## bounded fuzzing of reviews, annotations, argv and Secrets
 	FUZZ=long $(BIN)/python -m pytest tests/fuzz -m "slow or not slow" --timeout 900 $(ARGS)
 
