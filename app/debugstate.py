@@ -11,15 +11,17 @@ from typing import Any, Final
 
 from controller.cache import Key
 from controller.service import Controller
+from controller.sharding import ShardElection
 
 SHOWN: Final = 1000
 
 
 def debug_state(controller: Controller) -> dict[str, Any]:
     """The state as JSON: counts are whole, lists of keys end after `SHOWN`."""
-    contents = controller.queue.contents()
+    contents = [term.queue.contents() for term in controller.terms]
     return {
         "leading": controller.leading(),
+        **shard_state(controller),
         "kinds": {
             str(name): {
                 "objects": len(controller.cache.stores[name].objects),
@@ -30,12 +32,21 @@ def debug_state(controller: Controller) -> dict[str, Any]:
             for name, reflector in controller.reflectors.items()
         },
         "queue": {
-            "waiting": _keys(contents.waiting),
-            "working": _keys(contents.working),
-            "later": _keys(contents.later),
-            "failures": _keys(contents.failures),
+            "waiting": _keys({key: figure for each in contents for key, figure in each.waiting.items()}),
+            "working": _keys({key: figure for each in contents for key, figure in each.working.items()}),
+            "later": _keys({key: figure for each in contents for key, figure in each.later.items()}),
+            "failures": _keys({key: figure for each in contents for key, figure in each.failures.items()}),
         },
     }
+
+
+def shard_state(controller: Controller) -> dict[str, Any]:
+    """Which shards are held here; nothing where the fleet is not split."""
+    election = controller.election
+    if not isinstance(election, ShardElection):
+        return {}
+    held, wanted = sorted(election.held), sorted(election.wanted)
+    return {"shards": {"of": election.layout.shards, "held": held, "wanted": wanted, "otherNumberInForce": election.rival}}
 
 
 def from_here(host: str | None) -> bool:

@@ -181,7 +181,7 @@ def assemble(
         ),
         controller=controller,
         rows=lambda: rows(controller.cache),
-        idle=lambda: controller.queue.idle,
+        idle=lambda: controller.idle,
         state=lambda: debug_state(controller),
         front=front,
     )

@@ -21,6 +21,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from app.layers import CONFIG_VARIABLE, PREFIX, Layer, SettingsError, from_environment, from_file, from_pod
 from certs.authority import Profile
 from controller.settings import ControllerSettings, ObserverSettings
+from controller.shards import MOST, parse_shard
 from controller.snapshot import StatusSettings
 from webhooks.settings import DEFAULT_NAMESPACE, AdmissionSettings, default_scaler_usernames
 
@@ -107,6 +108,13 @@ class Settings(BaseSettings):
     )
 
     leader_elect: bool = Field(True, alias="leader.elect", description="only the Lease holder writes status")
+    shards: int = Field(
+        1, alias="shards", ge=1, le=MOST, description="split the fleet by UID into so many shards, a Lease each; all replicas need the same"
+    )
+    shard: str | None = Field(
+        None, alias="shard", description="i/n, i from 0: of n shards ask for the i-th, whoever holds it; orphaned ones are taken as well"
+    )
+
     leader_lease: str = Field("modelwarden", alias="leader.lease", description="name of the Lease")
     # Whole seconds, as the Lease carries them: what followers read has to be what the holder keeps to.
     leader_lease_seconds: int = Field(15, alias="leader.leaseSeconds", ge=1, le=3600, description="others may take over after this long")
@@ -174,6 +182,21 @@ class Settings(BaseSettings):
             raise ValueError("leader.leaseSeconds has to be greater than leader.renewSeconds, and that greater than leader.retrySeconds")
         return self
 
+    @model_validator(mode="after")
+    def _shard_figures(self) -> "Settings":
+        if self.shard is not None:
+            _, count = parse_shard(self.shard)
+            if "shards" in self.model_fields_set and self.shards != count:
+                raise ValueError(f"shard {self.shard} and shards {self.shards} tell two numbers of shards")
+        if self.shard_count > 1 and not self.leader_elect:
+            raise ValueError("shards want leader.elect: without Leases two replicas would write the same deployments")
+        return self
+
+    @property
+    def shard_count(self) -> int:
+        """Into how many shards the fleet is split, whichever setting tells it."""
+        return parse_shard(self.shard)[1] if self.shard is not None else self.shards
+
     @property
     def publishes(self) -> bool:
         """Whether caBundles are ours to keep."""
@@ -205,6 +228,8 @@ class Settings(BaseSettings):
             lease_duration=self.leader_lease_seconds,
             renew_deadline=self.leader_renew_seconds,
             retry_period=self.leader_retry_seconds,
+            shards=self.shard_count,
+            preferred_shard=parse_shard(self.shard)[0] if self.shard is not None else None,
             workers=self.controller_workers,
             page_size=self.controller_page_size,
         )

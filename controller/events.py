@@ -6,6 +6,7 @@ once, then one every five minutes. Sending has its own task and its own bounded 
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,10 +54,11 @@ class _Bucket:
 
 
 class EventRecorder:
-    """`notice` is immediate and never fails; `run` sends."""
+    """`notice` is immediate and never fails; `run` sends, about those UIDs that it still may."""
 
-    def __init__(self, client: Client, clock: Clock, identity: str) -> None:
+    def __init__(self, client: Client, clock: Clock, identity: str, may_send: Callable[[str], bool] = lambda _: True) -> None:
         self._client = client
+        self._may_send = may_send
         self._clock = clock
         self._identity = identity[:128]
         self._queue: deque[tuple[ObjectMeta, Notice]] = deque(maxlen=WAITING)
@@ -80,6 +82,9 @@ class EventRecorder:
             await self._filled.wait()
 
     async def _send(self, regarding: ObjectMeta, notice: Notice) -> None:
+        if not self._may_send(regarding.uid):
+            metrics.EVENTS.labels("not-held").inc()
+            return
         if not self._allowed(regarding.uid):
             metrics.EVENTS.labels("limited").inc()
             return

@@ -41,11 +41,13 @@ class FleetCollector(Collector):
         detailed: int = DETAILED,
         *,
         readable: Callable[[], bool] = lambda: True,
+        owns: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._cache = cache
         self._clock = clock
         self._leading = leading
         self._readable = readable
+        self._owns = owns
         self._detailed = detailed
         self._known: dict[Key, _Known] = {}
 
@@ -69,7 +71,7 @@ class FleetCollector(Collector):
         fresh: dict[Key, _Known] = {}
         for key in self._cache.deployments():
             cached = self._cache.deployment(key)
-            if cached is None:
+            if cached is None or not self._owns(cached.metadata.uid):
                 continue
             known = self._known.get(key)
             version = cached.metadata.resource_version

@@ -33,7 +33,7 @@ LONGEST: Final = Gauge("workqueue_longest_running_processor_seconds", "Age of th
 # Leader.
 MASTER: Final = Gauge("leader_election_master_status", "1 while this process holds the Lease.", ["name"])
 
-SHARDS: Final = Gauge("modelwarden_shards", "Shards that the fleet is split into; absent without sharding.")
+SHARDS: Final = Gauge("modelwarden_shards", "Shards that the fleet is split into; 0 without sharding.")
 SHARDS_HELD: Final = Gauge("modelwarden_shards_held", "Shards whose Lease this process holds.")
 SHARDS_TAKEN: Final = Counter("modelwarden_shards_taken_total", "Shards taken, by cause: free, claimed, resumed.", ["cause"])
 SHARDS_GIVEN: Final = Counter(
@@ -57,7 +57,7 @@ WRITES: Final = Counter("modelwarden_status_writes_total", "Status patches sent,
 ELIDED: Final = Counter("modelwarden_status_writes_elided_total", "Passes whose status was already stored.")
 CONFLICTS: Final = Counter("modelwarden_status_write_conflicts_total", "Status patches that met a newer object; the pass is run again.")
 HELD: Final = Counter("modelwarden_passes_held_total", "Passes not run, by what they wait for.", ["cause"])
-EVENTS: Final = Counter("modelwarden_events_total", "Events by outcome: sent, repeated, limited, failed.", ["outcome"])
+EVENTS: Final = Counter("modelwarden_events_total", "Events by outcome: sent, repeated, limited, not-held, failed.", ["outcome"])
 
 # Acting and observing.
 ACTS: Final = Counter("modelwarden_retirement_acts_total", "Acts of retirements by kind and outcome.", ["act", "outcome"])

@@ -38,6 +38,7 @@ class WorkQueue:
         self._later: list[tuple[float, Key]] = []
         self._due: dict[Key, float] = {}
         self._nonempty = asyncio.Event()
+        self._finished = asyncio.Event()
         self._depth = metrics.DEPTH.labels(name)
         self._adds = metrics.ADDS.labels(name)
         self._queued = metrics.QUEUE_SECONDS.labels(name)
@@ -107,8 +108,15 @@ class WorkQueue:
         """Work on the key ended; if it was added meanwhile, it waits again."""
         began = self._working.pop(key)
         self._worked.observe(self._clock.monotonic() - began)
+        self._finished.set()
         if key in self._dirty:
             self._enqueue(key)
+
+    async def rested(self) -> None:
+        """Wait until nothing is being worked on."""
+        while self._working:
+            self._finished.clear()
+            await self._finished.wait()
 
     def contents(self) -> Contents:
         """A copy, for people who look at the process."""

@@ -18,6 +18,7 @@ import structlog
 from api.clock import Clock
 from controller import metrics
 from controller.cache import Cache, Change, Key, Store, key_of
+from controller.keeping import Keeping
 from controller.kinds import Kind, KindName, read_metadata
 from controller.waiting import first_of
 from kube.client import Client, Event
@@ -43,7 +44,10 @@ log = structlog.get_logger("controller.reflector")
 
 
 class Reflector:
-    """Feeds one store. `on_keys` gets the deployments that a change concerns, `on_readable` is told when reading turns good or bad."""
+    """Feeds one store. `on_keys` gets the deployments that a change concerns, `on_readable` is told when reading turns good or bad.
+
+    With a `keeping` the list is taken anew when more is to be kept; `listed` is its serial when the last list began, `on_listed` is told.
+    """
 
     def __init__(
         self,
@@ -56,6 +60,8 @@ class Reflector:
         page_size: int = 500,
         on_keys: Callable[[set[Key]], None],
         on_readable: Callable[[], None],
+        keeping: Keeping | None = None,
+        on_listed: Callable[[], None] = lambda: None,
         rand: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
@@ -67,6 +73,9 @@ class Reflector:
         self._page_size = page_size
         self._on_keys = on_keys
         self._on_readable = on_readable
+        self._keeping = keeping
+        self._on_listed = on_listed
+        self.listed = -1
         self._rand = rand
         self._resource: Resource | None = None
         self._version = ""
@@ -94,7 +103,10 @@ class Reflector:
             if not listed:
                 await self._wait_until_served()
                 continue
-            await self._watch_until_stale()
+            if self._keeping is None:
+                await self._watch_until_stale()
+            else:
+                await first_of(self._watch_until_stale(), self._keeping.outgrown(self.listed))
 
     async def _watch_until_stale(self) -> None:
         """Watch again and again from where the last one ended; return when only a new list helps."""
@@ -148,6 +160,7 @@ class Reflector:
     async def _list(self) -> bool:
         """Take the whole list into the store. False when the kind is not served and that means "no objects"."""
         started = self._clock.monotonic()
+        serial = self._keeping.serial if self._keeping is not None else 0
         resource = await self._served_resource()
         if resource is None:
             return False
@@ -177,7 +190,9 @@ class Reflector:
         metrics.LIST_SECONDS.labels(self.kind.name).observe(self._clock.monotonic() - started)
         metrics.LIST_BYTES.labels(self.kind.name).set(size)
         self._heard()
+        self.listed = serial
         self._become_readable()
+        self._on_listed()
         return True
 
     async def _served_resource(self) -> Resource | None:

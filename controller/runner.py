@@ -73,7 +73,7 @@ class Proving(Protocol):
 
 
 class Runner:
-    """`readable` tells whether every kind can be relied on, `may_write` whether the Lease is ours."""
+    """`readable` tells whether every kind can be relied on, `may_write` whether the Lease is ours, `owns` whether a UID is its affair."""
 
     def __init__(
         self,
@@ -89,6 +89,7 @@ class Runner:
         may_write: Callable[[], bool],
         acting: Acting | None = None,
         proving: Proving,
+        owns: Callable[[str], bool] = lambda _: True,
         spans: Spans | None = None,
     ) -> None:
         self._cache = cache
@@ -102,6 +103,7 @@ class Runner:
         self._may_write = may_write
         self._acting = acting
         self._proving = proving
+        self._owns = owns
         self._spans = spans
         self._sightings: dict[Key, dict[str, Sighting]] = {}
 
@@ -123,7 +125,7 @@ class Runner:
     def reset(self) -> None:
         """Forget what only the leader knows: another one may have led since."""
         self._writer.clear()
-        self._board.clear()
+        self._board.clear(self._owns)
         self._sightings.clear()
 
     async def run(self, key: Key) -> None:
@@ -173,6 +175,10 @@ class Runner:
         cached = self._cache.deployment(key)
         if cached is None:
             self._forget(key)
+            return _GONE
+        if not self._owns(cached.metadata.uid):  # made anew under its name, in a shard of another term
+            self._writer.forget(key)
+            self._sightings.pop(key, None)
             return _GONE
         if not self._readable():
             metrics.HELD.labels("unreadable").inc()

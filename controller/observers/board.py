@@ -1,5 +1,6 @@
 """What was observed of each deployment, kept for the next pass. Facts carry their moment; a deployment that is gone leaves nothing."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from controller.cache import Key
@@ -54,9 +55,9 @@ class Board:
         """The deployment is gone."""
         self._facts.pop(key, None)
 
-    def clear(self) -> None:
-        """Forget everything: what another process led over meanwhile is not known."""
-        self._facts.clear()
+    def clear(self, of: Callable[[str], bool] = lambda _: True) -> None:
+        """Forget everything about those UIDs: what another process led over meanwhile is not known."""
+        self._facts = {key: facts for key, facts in self._facts.items() if not of(facts.uid)}
 
     def __len__(self) -> int:
         return len(self._facts)

@@ -44,7 +44,7 @@ log = structlog.get_logger("controller.observers")
 
 
 class ObserverService:
-    """`on_news` gets the key of a deployment about which something new is known."""
+    """`on_news` gets the key of a deployment about which something new is known; only deployments of UIDs that we `own` are asked."""
 
     def __init__(
         self,
@@ -55,6 +55,7 @@ class ObserverService:
         clock: Clock,
         *,
         on_news: Callable[[Key], None],
+        owns: Callable[[str], bool] = lambda _: True,
         dialer: Dialer | None = None,
     ) -> None:
         self._client = client
@@ -64,6 +65,7 @@ class ObserverService:
         self._settings = settings
         self._clock = clock
         self._on_news = on_news
+        self._owns = owns
         self._dialer = dialer
         self._due: dict[tuple[Key, str], float] = {}
         self._busy: set[tuple[Key, str]] = set()
@@ -88,7 +90,7 @@ class ObserverService:
         fresh: dict[Key, tuple[str, tuple[tuple[str, float], ...]]] = {}
         for key in self._cache.deployments():
             cached = self._cache.deployment(key)
-            if cached is None:
+            if cached is None or not self._owns(cached.metadata.uid):
                 continue
             version = cached.metadata.resource_version
             known = self._needs.get(key)

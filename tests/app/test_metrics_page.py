@@ -71,7 +71,7 @@ THINGS = (
         "_in_flight",
         "_depth",
     ),
-    *("_workers", "_reconciles", "_desired", "_ready", "_quota_reserved", "_eligible", "_serving"),
+    *("_shards", "_held", "_workers", "_reconciles", "_desired", "_ready", "_quota_reserved", "_eligible", "_serving"),
 )
 
 

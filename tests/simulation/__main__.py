@@ -2,6 +2,8 @@
 
 --seeds N [--first N]      run N seeds
 --seed N [--steps 1,4,7]   play one, told in full
+--fleets N                 run N storms over a sharded fleet of five replicas (--seeds 0 --awaits 0 runs nothing else)
+--fleet N                  play one of them, told in full
 """
 
 import argparse
@@ -29,6 +31,8 @@ def main() -> int:
     parser.add_argument("--steps", help="indexes of the steps to take, by commas; all of them when left out")
     parser.add_argument("--awaits", type=int, default=1)
     parser.add_argument("--most-steps", type=int, default=99, help="take only the first steps of each scenario")
+    parser.add_argument("--fleets", type=int, default=300)
+    parser.add_argument("--fleet", type=int)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--most", type=int, default=3, help="failures after which no more seeds are run")
@@ -36,7 +40,10 @@ def main() -> int:
     options = parser.parse_args()
     if options.seed is not None:
         return _one(options.seed, options.steps)
+    if options.fleet is not None:
+        return _fleet(options.fleet)
     broken = _awaits(options.awaits) if options.awaits else 0
+    broken |= _fleets(options.fleets, options.workers) if options.fleets else 0
     return _many(options) or broken
 
 
@@ -60,6 +67,36 @@ def _awaits(every: int) -> int:
             print(f"    at await {at}: {what}")
         broken |= bool(failed)
     return broken
+
+
+def _fleet(seed: int) -> int:
+    from tests.simulation.fleets import play
+
+    fate = play(seed)
+    print("\n".join([*fate.log, fate.broken or "every invariant held"]))
+    return 1 if fate.broken else 0
+
+
+def _fleets(number: int, workers: int) -> int:
+    from tests.simulation.fleets import GAP, REST, batch
+
+    began = time.perf_counter()
+    chunks = [range(at, min(at + 10, number)) for at in range(0, number, 10)]
+    totals: Counter[str] = Counter()
+    worst: dict[str, float] = {}
+    failures = []
+    with ProcessPoolExecutor(workers) as pool:
+        for counts, broken, longest in pool.map(batch, chunks):
+            totals.update(counts)
+            worst = {name: max(seconds, worst.get(name, 0.0)) for name, seconds in longest.items()}
+            failures += broken
+    print(f"{number} storms over sharded fleets in {time.perf_counter() - began:.1f} s; bounds: gap {GAP:g} s, even within {REST:g} s")
+    print(
+        "\n".join([f"  {totals[name]:>10}  {name}" for name in sorted(totals)] + [f"  {worst[name]:>10.2f}  {name}, s" for name in worst])
+    )
+    for seed, what in failures[:20]:
+        print(f"storm {seed} breaks: {what}; play it again with\n    python -m tests.simulation --fleet {seed}")
+    return 1 if failures else 0
 
 
 def _many(options: argparse.Namespace) -> int:
