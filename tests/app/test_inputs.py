@@ -84,17 +84,18 @@ def test_a_line_that_is_no_object(raw: bytes) -> None:
         json_line(raw)
 
 
-def test_a_run_keeps_off_a_folder_in_use(tmp_path: Path) -> None:
+def test_a_run_keeps_off_a_folder_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the other run wrote is neither overwritten nor cleared away."""
     folder = tmp_path / ".run"
     folder.mkdir()
     (folder / "kubeconfig").write_text("of the other run")
-    call = [sys.executable, "-m", "app.cli", "run", "--once", "--scenario", "none"]
+    call = ["run", "--once", "--scenario", "none"]
+    monkeypatch.chdir(tmp_path)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        named = subprocess.run([*call, "--keep-state", ".run"], cwd=tmp_path, capture_output=True, text=True, check=False)
-        beside = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (named.returncode, "another run uses .run" in named.stderr) == (2, True)
+        named = CliRunner().invoke(main, [*call, "--keep-state", ".run"])
+        beside = subprocess.run([sys.executable, "-m", "app.cli", *call], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (named.exit_code, "another run uses .run" in named.output) == (2, True)
     assert (beside.returncode, ".run/2/kubeconfig" in beside.stderr) == (0, True), beside.stderr
     assert sorted(file.name for file in folder.iterdir()) == ["kubeconfig", "lock"]
     assert (folder / "kubeconfig").read_text() == "of the other run"

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
+
+from app.cli import main
 
 MDCTL = [sys.executable, "-m", "app.cli"]
 ROOT = Path(__file__).parents[2]
@@ -73,17 +76,9 @@ def test_ctrl_c_ends_it_cleanly(tmp_path):
             process.communicate()
 
 
-def test_an_unknown_scenario_is_named(tmp_path):
+def test_an_unknown_scenario_is_named() -> None:
     """Exit code 2 and the names there are."""
-    done = subprocess.run(
-        [*MDCTL, "run", "--scenario", "nothing-like-it"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert "no scenario 'nothing-like-it'" in done.stderr
-    assert "prefill-decode" in done.stderr
+    result = CliRunner().invoke(main, ["run", "--scenario", "nothing-like-it"])
+    assert result.exit_code == 2
+    assert "no scenario 'nothing-like-it'" in result.output
+    assert "prefill-decode" in result.output
