@@ -179,8 +179,6 @@ class Client:
                     if event.type == "ERROR":
                         raise error_from(0, bytes(event.object))
                     yield Event(event.type, event.object)
-            if lines.rest:
-                raise TransportError("the stream ended in the middle of a line")
 
     async def serves(self, resource: Resource) -> bool:
         """Whether discovery lists the resource in its group and version. Asked anew each time."""

@@ -46,6 +46,7 @@ class RealServer:
         self._state = Path(tempfile.mkdtemp(prefix="modelwarden-kube-", dir=memory if memory.is_dir() else None))
         self._state.chmod(0o700)
         self._programs: list[subprocess.Popen[bytes]] = []
+        self._api: subprocess.Popen[bytes] | None = None
         self.authority = Authority("modelwarden-test-cluster")
         etcd, peer, api = free_ports(3)
         self._etcd, self._peer = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
@@ -117,7 +118,7 @@ class RealServer:
         key = write_private(self._state / "server.key", serving.key)
         account_key = write_private(self._state / "sa.key", private)
         account_public = write_private(self._state / "sa.pub", public)
-        program = self._run(
+        program = self._api = self._run(
             "kube-apiserver",
             f"--etcd-servers={self._etcd}",
             "--bind-address=127.0.0.1",
@@ -162,6 +163,18 @@ class RealServer:
         if self._knows("kube-controller-manager", " --port int"):
             flags.append("--port=0")  # before 1.24 a plain port stands open on every address otherwise
         self._run("kube-controller-manager", *flags)
+
+    def kill_api(self) -> None:
+        """The API server is gone without a last word; its store stays."""
+        program = self._api
+        assert program is not None
+        program.kill()
+        program.wait(10)
+        self._programs.remove(program)
+
+    def start_api(self) -> None:
+        """The API server once more, on the same port, over the same store; waits for /readyz."""
+        self._start_api()
 
     def kubeconfig_for(self, user: str, groups: tuple[str, ...] = ()) -> Path:
         """A kubeconfig with a client certificate of this user."""

@@ -8,6 +8,7 @@ from assets import HOW_TO_GET_ONE, RealServer, assets_folder
 from clusterkit import Certificates, Columns, TestCluster, embedded, named_kubeconfig, real
 
 _COLUMNS = pytest.StashKey[Columns]()
+_FIGURES = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,8 +72,19 @@ def columns(pytestconfig: pytest.Config) -> Columns:
     return pytestconfig.stash.setdefault(_COLUMNS, {})
 
 
+@pytest.fixture(scope="session")
+def figures(pytestconfig: pytest.Config) -> list[str]:
+    """What was measured, a line each."""
+    return pytestconfig.stash.setdefault(_FIGURES, [])
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the conformance table."""
+    """Print what was measured, and the conformance table."""
+    measured = config.stash.get(_FIGURES, [])
+    if measured:
+        terminalreporter.section("measured")
+        for line in measured:
+            terminalreporter.write_line(line)
     columns = config.stash.get(_COLUMNS, {})
     if not columns:
         return
