@@ -72,7 +72,8 @@ class KubeconfigSource:
         good_for = TOKEN_PERIOD if "tokenFile" in user and "token" not in user else None
         expiry = getattr(loader, "exec_plugin_expiry", None)
         if expiry is not None:
-            good_for = max((expiry - datetime.now(UTC)).total_seconds() - EXPIRY_SKEW, 1.0)
+            left = (expiry - datetime.now(UTC)).total_seconds()
+            good_for = max(left - EXPIRY_SKEW, left / 2, 1.0)  # a token that lives for minutes only is not asked for each second
         namespace = loader.current_context["context"].get("namespace") or "default"
         return _access(configuration, namespace, good_for)
 
@@ -121,8 +122,13 @@ def _access(configuration: Any, namespace: str, good_for: float | None) -> Acces
 
 
 def _header(token: str) -> str:
-    """The header's value. Token files end in a newline, which no header may hold, and the scheme is spelled as RFC 6750 spells it."""
+    """The header's value. Token files end in a newline, which no header may hold, and the scheme is spelled as RFC 6750 spells it.
+
+    Raises ConfigError, which does not show the token.
+    """
     scheme, _, value = token.partition(" ")
+    if not value.strip().isprintable():
+        raise ConfigError("the token holds a line break, or another character that no header may hold")
     return f"{scheme.capitalize()} {value.strip()}"
 
 

@@ -9,6 +9,11 @@ class LineSplitter:
     def __init__(self) -> None:
         self._pending: list[bytes] = []
 
+    @property
+    def rest(self) -> bytes:
+        """What came since the last newline."""
+        return b"".join(self._pending).strip()
+
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The lines that `chunk` completes."""
         start = 0

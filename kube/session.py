@@ -17,10 +17,12 @@ from yarl import URL
 
 from kube import metrics
 from kube.access import Access, Source
-from kube.errors import ConnectFailed, RequestTimeout, TransportError, error_from, parse_retry_after
+from kube.errors import ConfigError, ConnectFailed, RequestTimeout, TransportError, error_from, parse_retry_after
 
 USER_AGENT: Final = "modelwarden"
 CONNECT_SECONDS: Final = 10.0
+# Everybody waits for a renewal: a plugin that hangs must not hang them all.
+RENEWAL_SECONDS: Final = 60.0
 
 
 def keepalive_socket(address: Any) -> socket.socket:
@@ -83,7 +85,10 @@ class Session:
         content_type: str = "application/json",
         seconds: float,
     ) -> bytes:
-        """One request and its whole answer. Raises ApiError or TransportError; never repeats, but for one 401 with a renewed credential."""
+        """One request and its whole answer. Raises ApiError, TransportError or ConfigError.
+
+        It never repeats, but for one 401 with a renewed credential.
+        """
         started = self._monotonic()
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
         async with self.open(method, path, params, body=body, content_type=content_type, timeout=timeout) as response:
@@ -117,7 +122,8 @@ class Session:
                 response = await self._send(method, url, headers, body, timeout)
             code = str(response.status)
             try:
-                if response.status >= 400:
+                if not 200 <= response.status < 300:
+                    # A redirect too: whoever sends one (a proxy that wants a login) is no API server, and has done nothing.
                     raise error_from(response.status, await response.read(), parse_retry_after(response.headers.get("Retry-After")))
                 yield response
             finally:
@@ -158,7 +164,11 @@ class Session:
             )
             if response.status != 401 or last:
                 return response
-            renewed = await self._renew(access)
+            try:
+                renewed = await self._renew(access)
+            except BaseException:
+                response.release()
+                raise
             if renewed.authorization == access.authorization:
                 return response
             response.release()
@@ -175,6 +185,12 @@ class Session:
         """Read the credential again, once for all who found the same one stale."""
         async with self._renewal:
             if self._access is seen:
-                self._access = await self._source.load()
+                try:
+                    async with asyncio.timeout(RENEWAL_SECONDS):
+                        self._access = await self._source.load()
+                except TimeoutError as fault:
+                    raise ConfigError(
+                        f"the credential could not be renewed within {RENEWAL_SECONDS:.0f} s: does its plugin hang?"
+                    ) from fault
                 self._loaded_at = self._monotonic()
         return self._access

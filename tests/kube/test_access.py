@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import certifi
@@ -61,6 +62,22 @@ async def test_an_exec_plugin(tmp_path: Path) -> None:
     assert access.authorization == "Bearer p"
     assert access.good_for is not None
     assert access.good_for > 1e6
+
+
+async def test_a_token_of_a_few_minutes_is_not_asked_for_each_second(tmp_path: Path) -> None:
+    """Half of its life is enough."""
+    soon = (datetime.now(UTC) + timedelta(seconds=240)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    access = await KubeconfigSource(kubeconfig(tmp_path, plugin(tmp_path, {"token": "p", "expirationTimestamp": soon}))).load()
+    assert access.good_for is not None
+    assert 100 < access.good_for <= 120
+
+
+async def test_a_token_that_no_header_can_hold_is_told_without_being_shown(tmp_path: Path) -> None:
+    """A token file of two lines is a fault of the configuration."""
+    (tmp_path / "token").write_text("secret-one\nsecret-two\n")
+    with pytest.raises(ConfigError, match="line break") as caught:
+        await KubeconfigSource(kubeconfig(tmp_path, {"tokenFile": "token"})).load()
+    assert "secret" not in str(caught.value)
 
 
 async def test_an_exec_plugin_that_gives_nothing_is_an_error(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from kube.errors import (
     AlreadyExists,
     ApiError,
     BadRequest,
+    ConfigError,
     Conflict,
     ConnectFailed,
     Forbidden,
@@ -54,6 +55,29 @@ async def collected(script: Script, **options: object) -> list[tuple[int, list[s
 def test_paths(resource: Resource, arguments: tuple[str, ...], path: str) -> None:
     """A resource's path follows from its group, version, scope and name."""
     assert resource.path(*arguments) == path
+
+
+class Named(msgspec.Struct, frozen=True):
+    n: str
+
+
+async def test_a_page_is_decoded_straight_into_the_shape_that_was_asked_for() -> None:
+    """One walk over the bytes instead of two; the items as they came can still be had."""
+    async with served(Script(page(["a", "b"]))) as client:
+        (found,) = [each async for each in client.pages(PODS, shape=Named)]
+    assert (found.shaped, found.items) == (True, [Named("a"), Named("b")])
+    assert [bytes(raw) for raw in found.raws()] == [b'{"n":"a"}', b'{"n":"b"}']
+    assert (found.resource_version, found.last) == ("7", True)
+
+
+async def test_one_item_without_its_shape_leaves_the_whole_page_as_it_came() -> None:
+    """Nobody's list is lost for one bad object: the caller looks at each."""
+    bad = reply({"metadata": {"resourceVersion": "7"}, "items": [{"n": "a"}, {"n": 1}]})
+    async with served(Script(bad)) as client:
+        (found,) = [each async for each in client.pages(PODS, shape=Named)]
+    assert not found.shaped
+    assert [bytes(raw) for raw in found.items] == [bytes(raw) for raw in found.raws()]
+    assert [msgspec.json.decode(raw)["n"] for raw in found.items] == ["a", 1]
 
 
 def test_an_empty_name_is_no_collection() -> None:
@@ -299,3 +323,46 @@ async def test_a_token_is_read_again_when_its_time_is_up() -> None:
         script.now = 61.0
         await client.get(PODS, "a", "ns")
     assert [s.headers["Authorization"] for s in script.seen] == ["Bearer old", "Bearer new"]
+
+
+@pytest.mark.parametrize("status", [302, 307, 304])
+async def test_a_redirect_is_no_answer(status: int) -> None:
+    """A proxy that asks for a login has deleted nothing, and its page is no object."""
+    script = Script([reply("log in here", status, Location="http://127.0.0.1:1/login")])
+    async with served(script) as client:
+        with pytest.raises(ApiError) as caught:
+            await client.delete(PODS, "a", "ns")
+        assert caught.value.code == status
+        with pytest.raises(ApiError):
+            await client.get(PODS, "a", "ns")
+    assert [seen.path for seen in script.seen] == ["/api/v1/namespaces/ns/pods/a"] * 2
+
+
+async def test_a_renewal_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exec plugin that never answers costs one request its deadline, not every later one its life."""
+    monkeypatch.setattr("kube.session.RENEWAL_SECONDS", 0.01)
+    script = Script([refusal(401), reply({})])
+    async with served(script) as client:
+        source = client._session._source
+        load, calls = source.load, []
+
+        async def hang() -> object:
+            calls.append(1)
+            await asyncio.Event().wait()
+            raise AssertionError("unreachable")
+
+        source.load = hang
+        with pytest.raises(ConfigError, match="could not be renewed"):
+            await client.get(PODS, "a", "ns")
+        source.load = load
+        assert await client.get(PODS, "a", "ns") == b"{}"
+        assert len(calls) == 1
+
+
+async def test_a_watch_that_ends_within_a_line_is_no_watch_that_ended() -> None:
+    """The half event would be lost."""
+    script = Script([stream(b'{"type":"ADDED","object":{}}\n{"type":"MODI')])
+    async with served(script) as client, aclosing(client.watch(PODS, resource_version="1")) as events:
+        assert (await anext(events)).type == "ADDED"
+        with pytest.raises(TransportError, match="middle of a line"):
+            await anext(events)
