@@ -1,9 +1,9 @@
-"""`python -m tests.simulation`: many seeds over two processes; what fails is shrunk and told so that it can be played again.
+"""`python -m tests.simulation`: seeds, sweeps and mutants over some processes; a failing seed is shrunk and told so that it can be replayed.
 
---seeds N [--first N]      run N seeds
+--seeds N [--first N]      play N seeds, whole; 10,000 when nothing is said
 --seed N [--steps 1,4,7]   play one, told in full
---fleets N                 run N storms over a sharded fleet of five replicas (--seeds 0 --awaits 0 runs nothing else)
---fleet N                  play one of them, told in full
+--sweep [EVERY]            stop the leader at every await of a retirement (or at every EVERY-th), dead and frozen
+--mutants [NAME ...]       break each guard in turn; what names it in tests/simulation/mutants.py has to catch it
 """
 
 import argparse
@@ -11,8 +11,14 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
+
+CHUNK = 20
+TOLD_EVERY = 100
 
 
 def _settle() -> None:
@@ -25,25 +31,32 @@ def _settle() -> None:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
-    parser.add_argument("--seeds", type=int, default=10_000)
+    parser.add_argument("--seeds", type=int)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--steps", help="indexes of the steps to take, by commas; all of them when left out")
-    parser.add_argument("--awaits", type=int, default=1)
+    parser.add_argument("--sweep", type=int, nargs="?", const=1, default=0, metavar="EVERY")
+    parser.add_argument("--mutants", nargs="*", metavar="NAME")
+    parser.add_argument("--mutant", metavar="NAME", help="break that guard for whatever else is asked")
     parser.add_argument("--most-steps", type=int, default=99, help="take only the first steps of each scenario")
-    parser.add_argument("--fleets", type=int, default=300)
-    parser.add_argument("--fleet", type=int)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=2, help="processes to play in")
     parser.add_argument("--no-shrink", action="store_true")
-    parser.add_argument("--most", type=int, default=3, help="failures after which no more seeds are run")
+    parser.add_argument("--most", type=int, default=3, help="failures after which no more seeds are played")
     parser.add_argument("--tell", type=int, default=3, help="failures that are told in full")
     options = parser.parse_args()
+    if options.mutant is not None:
+        from tests.simulation.breaking import break_guard
+
+        break_guard(options.mutant)
+    if options.mutants is not None:
+        from tests.simulation.breaking import hunt
+
+        return hunt(options.mutants, options.jobs)
     if options.seed is not None:
         return _one(options.seed, options.steps)
-    if options.fleet is not None:
-        return _fleet(options.fleet)
-    broken = _awaits(options.awaits) if options.awaits else 0
-    broken |= _fleets(options.fleets, options.workers) if options.fleets else 0
+    broken = _sweep(options.sweep, options.jobs) if options.sweep else 0
+    if options.seeds is None and options.sweep:
+        return broken
     return _many(options) or broken
 
 
@@ -56,75 +69,62 @@ def _one(seed: int, steps: str | None) -> int:
     return 1 if outcome.broken else 0
 
 
-def _awaits(every: int) -> int:
-    from tests.simulation.awaits import sweep
+@contextmanager
+def _spread(jobs: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """A map, over that many processes."""
+    if jobs == 1:
+        yield map
+        return
+    pool = ProcessPoolExecutor(jobs)
+    try:
+        yield pool.map
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _sweep(every: int, jobs: int) -> int:
+    from tests.simulation.awaits import moment, resumptions
 
     broken = 0
     for size in (1, 2):
-        ends, failed = sweep(size, every)
-        print(f"killed at every {every}. await, replicas of {size}: {dict(sorted(ends.items()))}")
-        for at, what in failed[:5]:
-            print(f"    at await {at}: {what}")
-        broken |= bool(failed)
+        moments = range(1, resumptions(size) + 1, every)
+        for freezes in (False, True):
+            began, ends, failed = time.perf_counter(), Counter[str](), []
+            with _spread(jobs) as mapped:
+                results = mapped(partial(moment, size, freezes=freezes), moments)
+                for at, (end, _, what) in zip(moments, results, strict=True):
+                    ends[end] += 1
+                    if what:
+                        failed.append((at, what))
+            how = "frozen" if freezes else "killed"
+            told = f"{len(moments)} of {moments.stop - 1} awaits, replicas of {size}: {dict(sorted(ends.items()))}, {len(failed)} broken"
+            print(f"{how} at {told}, {time.perf_counter() - began:.0f} s", flush=True)
+            for at, what in failed[:5]:
+                print(f"    at await {at}: {what}")
+            broken |= bool(failed)
     return broken
-
-
-def _fleet(seed: int) -> int:
-    from tests.simulation.fleets import play
-
-    fate = play(seed)
-    print("\n".join([*fate.log, fate.broken or "every invariant held"]))
-    return 1 if fate.broken else 0
-
-
-def _fleets(number: int, workers: int) -> int:
-    from tests.simulation.fleets import GAP, REST, batch
-
-    began = time.perf_counter()
-    chunks = [range(at, min(at + 10, number)) for at in range(0, number, 10)]
-    totals: Counter[str] = Counter()
-    worst: dict[str, float] = {}
-    failures = []
-    with ProcessPoolExecutor(workers) as pool:
-        for counts, broken, longest in pool.map(batch, chunks):
-            totals.update(counts)
-            worst = {name: max(seconds, worst.get(name, 0.0)) for name, seconds in longest.items()}
-            failures += broken
-    print(f"{number} storms over sharded fleets in {time.perf_counter() - began:.1f} s; bounds: gap {GAP:g} s, even within {REST:g} s")
-    print(
-        "\n".join([f"  {totals[name]:>10}  {name}" for name in sorted(totals)] + [f"  {worst[name]:>10.2f}  {name}, s" for name in worst])
-    )
-    for seed, what in failures[:20]:
-        print(f"storm {seed} breaks: {what}; play it again with\n    python -m tests.simulation --fleet {seed}")
-    return 1 if failures else 0
 
 
 def _many(options: argparse.Namespace) -> int:
     from tests.simulation.running import batch, report
 
     began = time.perf_counter()
-    seeds = range(options.first, options.first + options.seeds)
-    size = 20
-    chunks = [tuple(seeds[at : at + size]) for at in range(0, len(seeds), size)]
-    play_batch = partial(batch, most_steps=options.most_steps)
+    count = 10_000 if options.seeds is None else options.seeds
+    seeds = range(options.first, options.first + count)
+    chunks = [tuple(seeds[at : at + CHUNK]) for at in range(0, len(seeds), CHUNK)]
     totals: Counter[str] = Counter()
     failures = []
-    if options.workers == 1:
-        results = map(play_batch, chunks)
-        pool = None
-    else:
-        pool = ProcessPoolExecutor(options.workers)
-        results = pool.map(play_batch, chunks)
-    for counts, failed in results:
-        totals.update(counts)
-        if failed or totals["seeds"] % 500 == 0:
-            print(f"{totals['seeds']} seeds, {time.perf_counter() - began:.0f} s; failing: {failed or 'none'}", file=sys.stderr, flush=True)
-        failures += failed
-        if len(failures) >= options.most:
-            break
-    if pool is not None:
-        pool.shutdown(cancel_futures=True)
+    with _spread(options.jobs) as mapped:
+        for counts, failed in mapped(partial(batch, most_steps=options.most_steps), chunks):
+            totals.update(counts)
+            if failed or totals["seeds"] % TOLD_EVERY == 0:
+                seconds = time.perf_counter() - began
+                print(f"{totals['seeds']} of {count} seeds, {seconds:.0f} s; failing: {failed or 'none'}", file=sys.stderr, flush=True)
+            failures += failed
+            if len(failures) >= options.most:
+                break
     print(report(totals, time.perf_counter() - began))
+    print(f"{totals['seeds'] - len(failures)} of {totals['seeds']} seeds hold every invariant")
     if failures:
         print("failing seeds:", ", ".join(f"{seed} ({invariant})" for seed, invariant in failures[:200]))
     for seed, _ in failures[: options.tell]:

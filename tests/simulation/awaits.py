@@ -1,10 +1,10 @@
 """A controller that is killed at every await of a retirement, one run for each, and must always leave something its successor can finish.
 
 The scenario is small and fixed: two replicas behind a router, one of them removed. A first run counts how often the leader's tasks are
-resumed between the removal and the end of the operation; then each of these moments is the last one of a leader.
+resumed between the removal and the end of the operation; then each of these moments is the last one of a leader. In a second sweep the
+leader is not killed but stands still for longer than its Lease lasts, and goes on after another one has led.
 """
 
-from collections import Counter
 from typing import Final
 
 from tests.simulation.objects import NAMESPACE
@@ -15,6 +15,7 @@ from tests.simulation.store import Change, meta
 
 REMOVAL: Final = Step(0, 4.0, "shrink", 0.0, 0.0)
 RESTART_SECONDS: Final = 1.0
+FREEZE_SECONDS: Final = 25.0
 
 
 def scenario(size: int) -> Scenario:
@@ -30,10 +31,11 @@ def scenario(size: int) -> Scenario:
 
 
 class _Killing:
-    """Kills the leader at its `at`-th resumption after the removal; 0 kills nobody and counts them."""
+    """Kills, or freezes, the leader at its `at`-th resumption after the removal; 0 does nothing to anybody and counts them."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, freezes: float = 0.0) -> None:
         self.at = at
+        self.freezes = freezes
         self.counted = 0
         self._stage: Stage | None = None
         self._began: int | None = None
@@ -41,6 +43,8 @@ class _Killing:
     def __call__(self, stage: Stage) -> None:
         """Look on."""
         self._stage = stage
+        if self.freezes:
+            stage.world.after(10.0, stage.start_process)
         stage.world.watch(self._on_change)
 
     def _on_change(self, change: Change) -> None:
@@ -51,7 +55,7 @@ class _Killing:
         if change.author == "user" and change.old is not None and meta(change.new)["namespace"] == NAMESPACE:
             self._began = leader.steps
             if self.at:
-                leader.dies_at = leader.steps + self.at
+                leader.dies_at, leader.freezes = leader.steps + self.at, self.freezes
         elif self._began is not None and change.old is not None and not self.counted:
             gone = "retirement" in (change.old.get("status") or {}) and "retirement" not in change.new["status"]
             self.counted = leader.steps - self._began if gone else 0
@@ -62,6 +66,11 @@ def killed_at(size: int, at: int) -> Outcome:
     return run(scenario(size), prepare=_Killing(at), revive_after=RESTART_SECONDS)
 
 
+def frozen_at(size: int, at: int) -> Outcome:
+    """The run in which the leader stands still from that resumption on, until another has led for a while."""
+    return run(scenario(size), prepare=_Killing(at, FREEZE_SECONDS), revive_after=RESTART_SECONDS)
+
+
 def resumptions(size: int) -> int:
     """How many there are between the removal and the end of the operation when nobody is killed."""
     counting = _Killing(0)
@@ -69,17 +78,14 @@ def resumptions(size: int) -> int:
     return counting.counted
 
 
-def sweep(size: int, every: int, first: int = 1) -> tuple[Counter[str], list[tuple[int, str]]]:
-    """Kill at every `every`-th moment. How the operations ended, and the moments at which something broke."""
-    ends: Counter[str] = Counter()
-    failed = []
-    for at in range(first, resumptions(size) + 1, every):
-        outcome = killed_at(size, at)
-        finished = outcome.transitions.get("Settling>-", 0)
-        ends["finished" if finished == 1 else "aborted" if any(name.endswith(">Aborted") for name in outcome.transitions) else "lost"] += 1
-        ends["killed"] += outcome.processes - 1
-        if outcome.broken is not None:
-            failed.append((at, str(outcome.broken)))
-        elif finished != 1 and not outcome.transitions.get("Disqualified>Aborted"):
-            failed.append((at, f"the operation did not come to its end: {outcome.transitions}"))
-    return ends, failed
+def moment(size: int, at: int, *, freezes: bool) -> tuple[str, int, str]:
+    """How the operation ends when the leader is stopped at that moment, how many processes ran, and what broke."""
+    outcome = frozen_at(size, at) if freezes else killed_at(size, at)
+    finished = outcome.transitions.get("Settling>-", 0) == 1
+    end = "finished" if finished else "aborted" if any(name.endswith(">Aborted") for name in outcome.transitions) else "lost"
+    broken = str(outcome.broken) if outcome.broken is not None else ""
+    # A leader that stands still may spend the budget of the step that it stands in.
+    abandoned = end == "aborted" if freezes else outcome.transitions.get("Disqualified>Aborted")
+    if not broken and not finished and not abandoned:
+        broken = f"the operation did not come to its end: {outcome.transitions}"
+    return end, outcome.processes, broken

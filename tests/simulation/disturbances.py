@@ -94,6 +94,8 @@ class Disturbances:
 
     def _stop(self, step: Step) -> None:
         if (process := pick(self._stage.alive(), step.at)) is not None:
+            if process.frozen:
+                return
             process.stop()
             self._world.after(0.5 + 5.0 * step.size, self._stage.start_process)
 
@@ -113,6 +115,13 @@ class Disturbances:
         if self._world.store.find(LEASES, LEASE_NAMESPACE, LEASE_NAME) is not None:
             spec = {"holderIdentity": "thief", "leaseDurationSeconds": 8, "renewTime": "2026-01-01T00:00:00.000000Z"}
             self._world.store.patch(LEASES, LEASE_NAMESPACE, LEASE_NAME, {"spec": spec}, author="thief")
+
+    def _freeze(self, step: Step) -> None:
+        """The leader stands still, short or long enough to lose the Lease, and does not know it when it goes on."""
+        leaders = [p for p in self._stage.alive() if p.controller.election.leading]
+        if leaders:
+            leaders[0].freeze(1.0 + 75.0 * step.size**2)
+            self._world.after(0.5, self._second, step)
 
     def _clock(self, step: Step) -> None:
         """A process's wall clock jumps, up to five minutes either way."""

@@ -26,6 +26,8 @@ REVERSIBLE: Final = ("Admitted", "Disqualified", "Withdrawing", "Draining", "Abo
 DELETING: Final = ("Deleting", "Settling")
 # A request that began so recently may lie between the last reading and the write.
 UNSEEN_SECONDS: Final = 5.0
+# How long after the end of its Lease a process may take to stop.
+AFTERMATH_SECONDS: Final = 5.0
 # A write that no watch has shown for so long is not waited for any more.
 FORGOTTEN_SECONDS: Final = 60.0
 # So many failed requests are a failed list: the client asks again by itself up to then.
@@ -61,7 +63,8 @@ class Invariants:
         self.status_writes = 0
         self.deletes = 0
         self.transitions: defaultdict[str, int] = defaultdict(int)
-        self._holder: tuple[str, float, bool] = ("", 0.0, False)  # who, since when, whether it was taken by force
+        self._holder = ""
+        self._robbed: dict[str, float] = {}  # who lost the Lease to a writer that keeps no rules, and when
         self._renewed = 0.0
         self._last_body: dict[Sent, Any] = {}
         self._failed: defaultdict[tuple[str, str], int] = defaultdict(int)  # process and kind -> lists that failed since one came
@@ -90,6 +93,8 @@ class Invariants:
             self._knows_own_write(request)
             self._reads_everything(request)
         process = self._find(request.who)
+        if process is not None and request.subresource != "status":
+            self._follows_its_write(process, request)
         if process is not None and request.plural == "pods" and request.method == "PATCH":
             self._takes_label_for_a_reason(process, request)
         if process is None or request.subresource != "status" or self._last_body.get(_sent(request)) == request.body:
@@ -102,6 +107,20 @@ class Invariants:
         view = evidence.View(process.controller.cache, key, cached, self._network, self._resizer.given_up)
         for invariant, detail in evidence.unsupported(view, request.body.get("status") or {}):
             self.breach(invariant, detail)
+
+    def _follows_its_write(self, process: Process, request: Request) -> None:
+        """An act rests on a stored status: on one that the process wrote only once its cache shows it."""
+        cache, name = process.controller.cache, request.name
+        if request.plural == "pods":
+            pod = cache.find(KindName.POD, request.namespace, request.name)
+            name = pod.metadata.labels.get(keys.INSTANCE, "") if pod is not None else ""
+        version, at = self._own.get((request.who, request.namespace, name), ("", 0.0))
+        cached = cache.deployment(Key(request.namespace, name))
+        if cached is None or not version or self._world.now - at >= FORGOTTEN_SECONDS:
+            return
+        if int(cached.metadata.resource_version) < int(version):
+            what = f"{request.who} sends {request.method} {request.plural}/{request.name}"
+            self.breach("acts follow a write that is seen", f"{what} at @{cached.metadata.resource_version}, having written @{version}")
 
     def _takes_label_for_a_reason(self, process: Process, request: Request) -> None:
         """An Unknown criterion revokes nothing: a label goes for a member that failed, is missing, or is being retired."""
@@ -147,13 +166,12 @@ class Invariants:
                 self._failed[request.who, request.plural] += 1
 
     def _holds_lease(self, request: Request) -> None:
-        holder, since, by_force = self._holder
-        now = self._world.now
+        holder, now = self._holder, self._world.now
         process = self._find(request.who)
         if process is None:
             return
         lease = process.settings
-        if holder != request.who and not (by_force and now - since <= lease.renew_deadline):
+        if holder != request.who and now - self._robbed.get(request.who, -1e9) > lease.renew_deadline:
             self.breach(
                 "only the Lease holder writes", f"{request.who} sends {request.method} {request.plural} while {holder or 'nobody'} holds it"
             )
@@ -193,11 +211,17 @@ class Invariants:
             if wanted in named:
                 captured.append(operation["state"])
         if not captured:
+            if self._gone(request.plural, wanted):
+                return  # it was on its way for long, and meets nobody
             self.breach("no UID is deleted that was not captured", what)
         elif captured[0] not in DELETING:
             self.breach("nothing is deleted before it was persisted", f"{what} while the stored operation is {captured[0]}")
         if request.plural == "workloads":
             self._on_workload_delete(request, wanted, what)
+
+    def _gone(self, plural: str, uid: str) -> bool:
+        found = self._world.pods() if plural == "pods" else self._world.store.list(self._world.workloads)
+        return all(meta(item)["uid"] != uid for item in found)
 
     def _on_workload_delete(self, request: Request, wanted: str, what: str) -> None:
         found = self._world.store.find(self._world.workloads, request.namespace, request.name)
@@ -229,9 +253,21 @@ class Invariants:
 
     def _on_lease(self, change: Change) -> None:
         holder = (change.new or {}).get("spec", {}).get("holderIdentity") or ""
-        if holder != self._holder[0]:
-            self._holder = (holder, change.at, self._find(change.author) is None)
+        before = self._find(self._holder)
+        if holder != self._holder:
+            if before is not None and self._find(change.author) is None:
+                self._robbed[before.who] = change.at
+            self._holder = holder
+            self._own = {
+                sent: known for sent, known in self._own.items() if sent[0] != holder
+            }  # it forgets what it wrote in an earlier term
+            if before is not None:
+                self._world.after(before.settings.lease_duration + AFTERMATH_SECONDS, self._has_ended, before)
         self._renewed = change.at
+
+    def _has_ended(self, process: Process) -> None:
+        if process.alive and not process.frozen and process.controller.election.leading and self._holder != process.who:
+            self.breach("who lost the Lease stops leading", f"{process.who} leads while {self._holder or 'nobody'} holds it")
 
     def _on_pod(self, old: Object, new: Object) -> None:
         stripped = [{k: v for k, v in labels(item).items() if k != keys.ENDPOINT_ELIGIBLE} for item in (old, new)]

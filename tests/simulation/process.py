@@ -18,7 +18,7 @@ from kube.client import Client
 from kube.retry import RetryPolicy
 from kube.session import Session
 from tests.simulation.network import Dial, Network
-from tests.simulation.timing import PROCESS, VirtualClock
+from tests.simulation.timing import PROCESS, VirtualClock, VirtualLoop
 from tests.simulation.world import World
 
 HOST = "https://world.test"
@@ -48,6 +48,7 @@ class Process:
         self.clock = VirtualClock()
         self.steps = 0
         self.dies_at: int | None = None
+        self.freezes = 0.0  # seconds for which it freezes then, instead of dying
         self.killed = False
         self.failure: BaseException | None = None
         self.on_death: Callable[[], None] = lambda: None
@@ -80,17 +81,41 @@ class Process:
             self.failure = error
 
     def stepped(self) -> None:
-        """One of its tasks goes on; at the step at which it is to die, it dies."""
+        """One of its tasks goes on; at the step at which it is to die, it dies, or freezes where it is to do that."""
         if self.dies_at is not None and self.steps >= self.dies_at:
             self.dies_at = None
-            self.kill()
+            if self.freezes:
+                self.freeze(self.freezes)
+            else:
+                self.kill()
 
     def kill(self) -> None:
         """The power goes: nothing leaves or reaches it any more."""
         if not self.killed:
             self.killed = self.wire.dead = True
+            if self.frozen:
+                self._thaw()
             asyncio.get_running_loop().call_soon(self._end)
             self.on_death()
+
+    def freeze(self, seconds: float) -> None:
+        """Its machine stands still for so long, as one that is paused or swaps does; then it goes on as if nothing had been."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        if self.alive and not loop.is_frozen(self):
+            loop.freeze(self)
+            loop.call_later(seconds, loop.thaw, self, context=contextvars.Context())
+
+    def _thaw(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.thaw(self)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether its machine stands still."""
+        loop = asyncio.get_running_loop()
+        return isinstance(loop, VirtualLoop) and loop.is_frozen(self)
 
     def stop(self) -> None:
         """A clean end: it may still give the Lease up."""

@@ -77,6 +77,7 @@ KINDS: Final[dict[str, int]] = {
     "second": 2,
     "cut-lease": 2,
     "steal-lease": 1,
+    "freeze": 2,
     "clock": 2,
 }
 
@@ -105,6 +106,7 @@ AROUND_A_RETIREMENT: Final = (
     "crash-at-await",
     "second",
     "cut-lease",
+    "freeze",
     "clock",
 )
 

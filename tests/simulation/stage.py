@@ -197,8 +197,8 @@ class Stage:
                 self.invariants.breach("it comes to rest", f"{held}, {LONGEST_UNREST:.0f} s after the last fault")
 
     def leader(self) -> Process | None:
-        """The process that leads."""
-        return next((process for process in self.alive() if process.controller.election.leading), None)
+        """The process that leads, and knows what time it is."""
+        return next((p for p in self.alive() if p.controller.election.leading and not p.frozen), None)
 
     def _operating(self) -> bool:
         """Whether a retirement is in flight that time will end."""

@@ -130,6 +130,23 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(_make_task)
         self.set_exception_handler(self._on_error)
         self.failure: BaseException | None = None
+        self._frozen: set[Stepper] = set()
+        self._aside: list[asyncio.Handle] = []
+
+    def freeze(self, process: Stepper) -> None:
+        """Nothing of that process runs any more; what is due for it waits."""
+        self._frozen.add(process)
+
+    def thaw(self, process: Stepper) -> None:
+        """It goes on with whatever has become due meanwhile, in that order."""
+        self._frozen.discard(process)
+        mine = [handle for handle in self._aside if _process_of(handle) is process]
+        self._aside = [handle for handle in self._aside if _process_of(handle) is not process]
+        self._ready.extendleft(reversed(mine))
+
+    def is_frozen(self, process: Stepper) -> bool:
+        """Whether it stands still."""
+        return process in self._frozen
 
     def time(self) -> float:
         return self._now
@@ -161,7 +178,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             ready.append(handle)
         for _ in range(len(ready)):
             due = ready.popleft()
-            if not due._cancelled:
+            if due._cancelled:
+                continue
+            if self._frozen and _process_of(due) in self._frozen:
+                self._aside.append(due)
+            else:
                 due._run()
 
     def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
@@ -184,6 +205,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _on_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A callback that fails is a defect of the world, and must not be lost in a log."""
         self.failure = self.failure or context.get("exception") or RuntimeError(str(context.get("message")))
+
+
+def _process_of(handle: asyncio.Handle) -> Stepper | None:
+    found: Stepper | None = handle._context.get(PROCESS)  # type: ignore[attr-defined]  # asyncio's own, and not in its stub
+    return found
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
