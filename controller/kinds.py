@@ -72,15 +72,24 @@ class CachedDeployment(msgspec.Struct, frozen=True, gc=False):
 Projection = Callable[[bytes | msgspec.Raw], Any]
 
 
+def _as_it_is(item: Any) -> Any:
+    return item
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One row of the table. `resources` newest first; the first that is served is read."""
+    """One row of the table. `resources` newest first; the first that is served is read.
+
+    `project` is from JSON; where a page may be decoded at once, `shape` is the type of its items and `shrink` the rest of the projection.
+    """
 
     name: KindName
     resources: tuple[Resource, ...]
     project: Projection
     label_selector: str | None = None
     must_be_served: bool = False
+    shape: type[Any] | None = None
+    shrink: Callable[[Any], Any] = _as_it_is
 
 
 def project_deployment(raw: bytes | msgspec.Raw) -> CachedDeployment:
@@ -90,16 +99,13 @@ def project_deployment(raw: bytes | msgspec.Raw) -> CachedDeployment:
     return CachedDeployment(msgspec.structs.replace(deployment, status=status), spec_json)
 
 
-def _projector(
-    kind: type[Any], keep: Callable[[Any], bool] = lambda _: True, shrink: Callable[[Any], Any] = lambda item: item
-) -> Projection:
+def _projector(kind: type[Any], shrink: Callable[[Any], Any] = _as_it_is) -> Projection:
     decode = msgspec.json.Decoder(kind).decode
+    return decode if shrink is _as_it_is else lambda raw: shrink(decode(raw))
 
-    def project(raw: bytes | msgspec.Raw) -> Any:
-        value = decode(raw)
-        return shrink(value) if keep(value) else None
 
-    return project
+def _kept(keep: Callable[[Any], bool], shrink: Callable[[Any], Any] = _as_it_is) -> Callable[[Any], Any]:
+    return lambda item: shrink(item) if keep(item) else None
 
 
 def _of_a_pod(workload: WireWorkload) -> bool:
@@ -116,9 +122,17 @@ def kinds(kueue: str) -> tuple[Kind, ...]:
     commons = Commons()
     always = (
         Kind(KindName.DEPLOYMENT, (MODEL_DEPLOYMENTS,), project_deployment, must_be_served=True),
-        Kind(KindName.POD, (PODS,), _projector(WirePod, shrink=commons.pod), f"{keys.NAME}={keys.NAME_VALUE}", must_be_served=True),
-        Kind(KindName.SERVICE, (SERVICES,), _projector(Service, _owned_by_us), must_be_served=True),
-        Kind(KindName.ROUTER, (DEPLOYMENTS,), _projector(Deployment, _owned_by_us), must_be_served=True),
+        Kind(
+            KindName.POD,
+            (PODS,),
+            _projector(WirePod, commons.pod),
+            f"{keys.NAME}={keys.NAME_VALUE}",
+            must_be_served=True,
+            shape=WirePod,
+            shrink=commons.pod,
+        ),
+        Kind(KindName.SERVICE, (SERVICES,), _projector(Service, _kept(_owned_by_us)), must_be_served=True),
+        Kind(KindName.ROUTER, (DEPLOYMENTS,), _projector(Deployment, _kept(_owned_by_us)), must_be_served=True),
         Kind(KindName.BINDING, (BINDINGS,), _projector(KVCachePoolBinding)),
         Kind(KindName.POOL, (POOLS,), _projector(KVCachePool)),
         Kind(KindName.ARTIFACT, (ARTIFACTS,), _projector(ModelArtifact)),
@@ -127,8 +141,18 @@ def kinds(kueue: str) -> tuple[Kind, ...]:
     )
     if kueue == "absent":
         return always
-    project = _projector(WireWorkload, _of_a_pod, commons.workload)
-    return (*always, Kind(KindName.WORKLOAD, (WORKLOADS_V1BETA2, WORKLOADS_V1BETA1), project, must_be_served=True))
+    shrink = _kept(_of_a_pod, commons.workload)
+    return (
+        *always,
+        Kind(
+            KindName.WORKLOAD,
+            (WORKLOADS_V1BETA2, WORKLOADS_V1BETA1),
+            _projector(WireWorkload, shrink),
+            must_be_served=True,
+            shape=WireWorkload,
+            shrink=shrink,
+        ),
+    )
 
 
 class MetadataOnly(msgspec.Struct, frozen=True, gc=False):

@@ -21,7 +21,7 @@ from controller.cache import Cache, Change, Key, Store, key_of
 from controller.keeping import Keeping
 from controller.kinds import Kind, KindName, read_metadata
 from controller.waiting import first_of
-from kube.client import Client, Event
+from kube.client import Client, Event, Page
 from kube.errors import ApiError, ConnectFailed, Gone, KubeError, NotFound, ServerError, TooManyRequests, TransportError
 from kube.resources import Resource
 
@@ -168,13 +168,16 @@ class Reflector:
         version = ""
         size = 0
         try:
-            pages = self._client.pages(resource, self._namespace, label_selector=self.kind.label_selector, limit=self._page_size)
+            kind = self.kind
+            pages = self._client.pages(
+                resource, self._namespace, label_selector=kind.label_selector, limit=self._page_size, shape=kind.shape
+            )
             async with aclosing(pages):
                 async for page in pages:
                     if page.number == 0:
                         fresh, size = {}, 0
-                    for raw in page.items:
-                        self._collect(raw, fresh)
+                    for item in self._projected(page):
+                        self._collect(item, fresh)
                     version = page.resource_version
                     size += page.size
         except NotFound:
@@ -216,10 +219,18 @@ class Reflector:
                 return resource
         return None
 
-    def _collect(self, raw: msgspec.Raw, fresh: dict[Key, Any]) -> None:
-        item = self._project(raw)
-        if item is None:
-            return
+    def _projected(self, page: Page) -> list[Any]:
+        """The page's objects that are kept. Where one is amiss, each is looked at by itself."""
+        if page.shaped:
+            try:
+                found = [self.kind.shrink(item) for item in page.items]
+            except (msgspec.MsgspecError, RecursionError):
+                found = [self._project(raw) for raw in page.raws()]
+        else:
+            found = [self._project(raw) for raw in page.items]
+        return [item for item in found if item is not None]
+
+    def _collect(self, item: Any, fresh: dict[Key, Any]) -> None:
         key = key_of(item.metadata)
         known = self._store.objects.get(key)
         if known is not None and (known.metadata.uid, known.metadata.resource_version) == (

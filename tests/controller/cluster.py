@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kube.client import Event, Page
+from kube.client import Event, Page, _listing
 from kube.errors import AlreadyExists, Conflict, Gone, KubeError, NotFound
 from kube.resources import Resource
 
@@ -143,7 +143,14 @@ class FakeCluster:
         return json.dumps(self._find(resource, name, namespace)).encode()
 
     async def pages(
-        self, resource: Resource, namespace: str | None = None, *, label_selector: str | None = None, limit: int = 500, **_: Any
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        limit: int = 500,
+        shape: type[Any] | None = None,
+        **_: Any,
     ) -> AsyncGenerator[Page, None]:
         await self._enter(Request("list", resource.kind, options={"selector": label_selector}))
         if resource.plural in self.unserved:
@@ -151,7 +158,7 @@ class FakeCluster:
         version = str(self.version)
         wanted = dict(part.split("=") for part in (label_selector or "").split(",") if part)
         items = [
-            msgspec.Raw(json.dumps(item).encode())
+            json.dumps(item).encode()
             for (kind, ns, _), item in sorted(self.objects.items())
             if kind == resource.kind
             and (namespace is None or ns == namespace)
@@ -159,7 +166,9 @@ class FakeCluster:
         ]
         chunks = [items[at : at + limit] for at in range(0, len(items), limit)] or [[]]
         for number, chunk in enumerate(chunks):
-            yield Page(chunk, version, number, number == len(chunks) - 1, sum(len(item) for item in chunk))
+            data = b'{"items":[' + b",".join(chunk) + b"]}"
+            listing, shaped = _listing(data, shape)
+            yield Page(listing.items or [], version, number, number == len(chunks) - 1, len(data), shaped, data)
 
     async def watch(
         self, resource: Resource, namespace: str | None = None, *, resource_version: str, label_selector: str | None = None, **options: Any

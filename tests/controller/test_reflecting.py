@@ -3,8 +3,9 @@
 import pytest
 from cluster import FakeCluster, Request
 from test_runtime import ready_deployment, running, whole_lists
-from things import Thing
+from things import Thing, deployment, pod
 
+from controller.cache import Key
 from kube.errors import Forbidden, Gone, KubeError, TransportError
 
 TYPES = "instancetypes.worker.gpustack.ai"
@@ -101,3 +102,26 @@ async def test_the_bell_outlives_its_own_watch(error: KubeError) -> None:
         api.put(definition())
         await world.clock.advance(1)
         assert len(api.sent("list", "InstanceType")) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        pytest.param({"containers": [{"name": "main", "args": [7]}]}, "a shared part amiss", id="a part that Pods share is amiss"),
+        pytest.param({"containers": 7}, "the Pod amiss", id="the Pod itself is amiss"),
+    ],
+)
+async def test_one_pod_amiss_costs_the_others_nothing(spec: dict[str, object], what: str) -> None:
+    """It exists, and nothing else is known of it; every other Pod of its page is read."""
+    api = FakeCluster()
+
+    def prepare(api: FakeCluster) -> None:
+        ready_deployment(api)
+        api.touch("Pod", "chat-0", lambda item: item.update(spec=spec))
+        api.put(pod(deployment("other"), "other-0").ready().json)
+
+    async with running(api, prepare=prepare) as world:
+        (amiss,), (other,) = world.controller.cache.pods(Key("team", "chat")), world.controller.cache.pods(Key("team", "other"))
+        assert (amiss.main, amiss.status.phase) == (None, ""), what
+        assert amiss.metadata.labels["app.kubernetes.io/instance"] == "chat"
+        assert (other.main is not None, other.status.phase) == (True, "Running")

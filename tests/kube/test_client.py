@@ -63,7 +63,7 @@ class Named(msgspec.Struct, frozen=True):
 
 async def test_a_page_is_decoded_straight_into_the_shape_that_was_asked_for() -> None:
     """One walk over the bytes instead of two; the items as they came can still be had."""
-    async with served(Script(page(["a", "b"]))) as client:
+    async with served(Script([page(["a", "b"])])) as client:
         (found,) = [each async for each in client.pages(PODS, shape=Named)]
     assert (found.shaped, found.items) == (True, [Named("a"), Named("b")])
     assert [bytes(raw) for raw in found.raws()] == [b'{"n":"a"}', b'{"n":"b"}']
@@ -73,7 +73,7 @@ async def test_a_page_is_decoded_straight_into_the_shape_that_was_asked_for() ->
 async def test_one_item_without_its_shape_leaves_the_whole_page_as_it_came() -> None:
     """Nobody's list is lost for one bad object: the caller looks at each."""
     bad = reply({"metadata": {"resourceVersion": "7"}, "items": [{"n": "a"}, {"n": 1}]})
-    async with served(Script(bad)) as client:
+    async with served(Script([bad])) as client:
         (found,) = [each async for each in client.pages(PODS, shape=Named)]
     assert not found.shaped
     assert [bytes(raw) for raw in found.items] == [bytes(raw) for raw in found.raws()]
