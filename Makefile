@@ -55,7 +55,7 @@ bench-fleet: $(VENV)/.installed .run/kopf/.installed ## the controller over an A
 fuzz: $(VENV)/.installed ## bounded fuzzing of reviews, annotations, argv and Secrets
 	FUZZ=long $(BIN)/python -m pytest tests/fuzz -m "slow or not slow" --timeout 900 $(ARGS)
 
-simulate: $(VENV)/.installed ## 10,000 random scenarios of the controller in a simulated cluster (ARGS="--seeds N" or "--seed N --steps 1,2")
+simulate: $(VENV)/.installed ## 10,000 random scenarios of the controller in a simulated cluster (ARGS: --seeds N, --seed N --steps 1,2, --sweep, --mutants)
 	$(BIN)/python -m tests.simulation $(ARGS)
 
 docs: $(VENV)/.installed ## regenerate the pages that come from registries

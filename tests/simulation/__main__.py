@@ -1,8 +1,9 @@
-"""`python -m tests.simulation`: seeds, sweeps and mutants over some processes; a failing seed is shrunk and told so that it can be replayed.
+"""`python -m tests.simulation`: seeds, sweeps and mutants over some processes; a failing seed is shrunk and told so as to be replayed.
 
---seeds N [--first N]      play N seeds, whole; 10,000 when nothing is said
+--seeds N [--first N]      play N seeds, whole; 10,000, and 300 storms, when nothing is said
 --seed N [--steps 1,4,7]   play one, told in full
 --sweep [EVERY]            stop the leader at every await of a retirement (or at every EVERY-th), dead and frozen
+--fleets N                 play N storms over a sharded fleet of replicas; --fleet N plays one of them, told in full
 --mutants [NAME ...]       break each guard in turn; what names it in tests/simulation/mutants.py has to catch it
 """
 
@@ -36,6 +37,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--steps", help="indexes of the steps to take, by commas; all of them when left out")
     parser.add_argument("--sweep", type=int, nargs="?", const=1, default=0, metavar="EVERY")
+    parser.add_argument("--fleets", type=int)
+    parser.add_argument("--fleet", type=int)
     parser.add_argument("--mutants", nargs="*", metavar="NAME")
     parser.add_argument("--mutant", metavar="NAME", help="break that guard for whatever else is asked")
     parser.add_argument("--most-steps", type=int, default=99, help="take only the first steps of each scenario")
@@ -54,8 +57,15 @@ def main() -> int:
         return hunt(options.mutants, options.jobs)
     if options.seed is not None:
         return _one(options.seed, options.steps)
+    if options.fleet is not None:
+        return _fleet(options.fleet)
     broken = _sweep(options.sweep, options.jobs) if options.sweep else 0
-    if options.seeds is None and options.sweep:
+    if options.fleets is None and options.seeds is None and not options.sweep:
+        options.fleets = 300
+    elif options.seeds is None:
+        options.seeds = 0
+    broken |= _fleets(options.fleets, options.jobs) if options.fleets else 0
+    if options.seeds == 0:
         return broken
     return _many(options) or broken
 
@@ -103,6 +113,36 @@ def _sweep(every: int, jobs: int) -> int:
                 print(f"    at await {at}: {what}")
             broken |= bool(failed)
     return broken
+
+
+def _fleet(seed: int) -> int:
+    from tests.simulation.fleets import play
+
+    fate = play(seed)
+    print("\n".join([*fate.log, fate.broken or "every invariant held"]))
+    return 1 if fate.broken else 0
+
+
+def _fleets(number: int, jobs: int) -> int:
+    from tests.simulation.fleets import GAP, REST, batch
+
+    began = time.perf_counter()
+    chunks = [range(at, min(at + 10, number)) for at in range(0, number, 10)]
+    totals: Counter[str] = Counter()
+    worst: dict[str, float] = {}
+    failures = []
+    with _spread(jobs) as mapped:
+        for counts, broken, longest in mapped(batch, chunks):
+            totals.update(counts)
+            worst = {name: max(seconds, worst.get(name, 0.0)) for name, seconds in longest.items()}
+            failures += broken
+    print(f"{number} storms over sharded fleets in {time.perf_counter() - began:.1f} s; bounds: gap {GAP:g} s, even within {REST:g} s")
+    print(
+        "\n".join([f"  {totals[name]:>10}  {name}" for name in sorted(totals)] + [f"  {worst[name]:>10.2f}  {name}, s" for name in worst])
+    )
+    for seed, what in failures[:20]:
+        print(f"storm {seed} breaks: {what}; play it again with\n    python -m tests.simulation --fleet {seed}")
+    return 1 if failures else 0
 
 
 def _many(options: argparse.Namespace) -> int:

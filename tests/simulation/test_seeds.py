@@ -23,7 +23,7 @@ def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.timeout(600)
 def test_every_invariant_holds() -> None:
     """300 seeds, their first steps each; a failure prints the smallest scenario that still fails, and how to play it again."""
-    done = simulate("--seeds", "300", "--awaits", "0", "--fleets", "0", "--workers", "1", "--most-steps", "3", "--most", "1", "--tell", "1")
+    done = simulate("--seeds", "300", "--jobs", "1", "--most-steps", "3", "--most", "1", "--tell", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Settling>-" in done.stdout  # operations were brought to their end
     assert "Aborted" in done.stdout
@@ -31,8 +31,8 @@ def test_every_invariant_holds() -> None:
 
 @pytest.mark.timeout(300)
 def test_a_retirement_survives_a_crash_at_any_await() -> None:
-    """Killed at every 30th of its awaits, the leader leaves what its successor brings to an end; `make simulate` takes each of them."""
-    done = simulate("--awaits", "30", "--seeds", "0", "--fleets", "0", "--workers", "1")
+    """Stopped at every 40th of its awaits, the leader leaves what another brings to an end; `make simulate ARGS=--sweep` takes each."""
+    done = simulate("--sweep", "40", "--jobs", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "'finished'" in done.stdout
 
