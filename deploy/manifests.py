@@ -34,6 +34,7 @@ class Options:
     image: str | None = None
     kueue: str = "required"
     act: str = "status"
+    shards: int = 1
     network_policy: bool = False
     companions: bool = False
     version: tuple[int, int] = NEWEST
@@ -44,8 +45,10 @@ def manifests(options: Options) -> list[Manifest]:
     chosen = ["pdb"] if options.version >= DISRUPTION_BUDGETS_SINCE else []
     chosen += ["kueue-absent"] if options.kueue == "absent" else []
     chosen += ["retire"] if options.act == "retire" else []
+    chosen += ["shards"] if options.shards > 1 else []
     chosen += ["networkpolicy"] if options.network_policy else []
 
+    environment = _ENVIRONMENT | {"shards": ("MODELWARDEN_SHARDS", str(options.shards))}
     definitions = owned() + (companions() if options.companions else [])
     objects = [*_objects("base"), *(obj for name in chosen for obj in _objects(f"components/{name}"))]
     objects += [fitted(definition, options.version) for definition in definitions]
@@ -54,8 +57,8 @@ def manifests(options: Options) -> list[Manifest]:
             container = obj["spec"]["template"]["spec"]["containers"][0]
             container["image"] = options.image or container["image"]
             for name in chosen:
-                if name in _ENVIRONMENT:
-                    variable, value = _ENVIRONMENT[name]
+                if name in environment:
+                    variable, value = environment[name]
                     container["env"].append({"name": variable, "value": value})
     return sorted((_renamed(obj, options.namespace) for obj in objects), key=_rank)
 

@@ -49,6 +49,9 @@ _ENVIRONMENT: Final = """\
             {{- if eq .Values.act "retire" }}
             - {name: MODELWARDEN_ACT, value: retire}
             {{- end }}
+            {{- if gt (int .Values.shards) 1 }}
+            - {name: MODELWARDEN_SHARDS, value: {{ .Values.shards | quote }}}
+            {{- end }}
             {{- if eq .Values.certificates.mode "cert-manager" }}
             - {name: MODELWARDEN_CERTS_SOURCE, value: files}
             {{- end }}
@@ -137,6 +140,7 @@ TEMPLATES: Final[dict[str, Template]] = {
         ".Values.networkPolicy.enabled",
         places=(_after("            matchLabels: {app.kubernetes.io/name: model-deployment}\n", _COLLECTOR),),
     ),
+    "shards": Template("components/shards/rbac.yaml", "gt (int .Values.shards) 1"),
     "retire": Template("components/retire/rbac.yaml", 'eq .Values.act "retire"'),
     "certificate": Template("components/cert-manager/certificate.yaml", 'eq .Values.certificates.mode "cert-manager"'),
     "servicemonitor": Template("observability/servicemonitor.yaml", ".Values.serviceMonitor.enabled"),

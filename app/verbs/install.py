@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from controller.shards import MOST
+
 if TYPE_CHECKING:
     from deploy.manifests import Options
     from kube.client import Client
@@ -41,6 +43,9 @@ _PLURALS: Final = {
 @click.option(
     "--act", type=click.Choice(["status", "retire"]), default="status", show_default=True, help="retire: also perform retirements."
 )
+@click.option(
+    "--shards", type=click.IntRange(1, MOST), default=1, show_default=True, metavar="N", help="Split the fleet into N shards, a Lease each."
+)
 @click.option("--network-policy", is_flag=True, help="Also close the network around the service.")
 @click.option("--companions", is_flag=True, help="Also the minimal definitions of the kinds that are only read.")
 @click.option("--server-version", metavar="MAJOR.MINOR", help="With --dry-run: fit the manifests to an API server of that version.")
@@ -55,6 +60,7 @@ def command(
     image: str | None,
     kueue: str,
     act: str,
+    shards: int,
     network_policy: bool,
     companions: bool,
     server_version: str | None,
@@ -88,7 +94,7 @@ def command(
     from deploy.manifests import NEWEST, Options, manifests, to_yaml
 
     version = _version(server_version) if server_version else NEWEST
-    options = Options(namespace, image, kueue, act, network_policy, companions, version)
+    options = Options(namespace, image, kueue, act, shards, network_policy, companions, version)
     if dry_run:
         click.echo(to_yaml(manifests(options)), nl=False)
         return

@@ -39,7 +39,7 @@ def test_every_object_of_an_installation_has_a_template() -> None:
     """What the installer makes and no template does would be missing from every Helm installation."""
     sources = {template.source for template in chart.TEMPLATES.values()}
     parsed = [obj for source in sources for obj in yaml.safe_load_all((DEPLOY / source).read_text(encoding="utf-8")) if obj]
-    everything = by_identity(manifests(Options(act="retire", network_policy=True)))
+    everything = by_identity(manifests(Options(act="retire", shards=4, network_policy=True)))
     made = by_identity(parsed).keys() | by_identity(owned()).keys()
     assert everything.keys() <= made
 

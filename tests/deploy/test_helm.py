@@ -152,14 +152,15 @@ async def test_defaults_are_what_the_installer_makes(helm: Helm) -> None:
 
 
 async def test_choices_are_what_the_installer_makes_of_them(helm: Helm) -> None:
-    """No Kueue, retirements performed, the network closed, elsewhere, another image."""
-    options = Options(namespace="elsewhere", image="registry.example/mw:9", kueue="absent", act="retire", network_policy=True)
+    """No Kueue, retirements performed, four shards, the network closed, elsewhere, another image."""
+    options = Options(namespace="elsewhere", image="registry.example/mw:9", kueue="absent", act="retire", shards=4, network_policy=True)
     ours = by_identity(manifests(options))
     del ours[("Namespace", "elsewhere")]
     values = {
         "image": {"repository": "registry.example/mw", "tag": "9"},
         "kueue": "absent",
         "act": "retire",
+        "shards": 4,
         "networkPolicy": {"enabled": True},
     }
     _same(ours, await helm.rendered(values, "elsewhere"))

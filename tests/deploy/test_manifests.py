@@ -175,6 +175,17 @@ def test_retirements_add_exactly_their_verbs() -> None:
     }
 
 
+def test_shards_add_what_their_leases_need_in_our_own_namespace() -> None:
+    """Their number is a setting, so they go without names; nothing else is added, and one shard adds nothing."""
+    objects, plain = by_identity(manifests(Options(shards=4))), by_identity(manifests(Options(shards=1)))
+    assert objects.keys() - plain.keys() == {("Role", "modelwarden-shards"), ("RoleBinding", "modelwarden-shards")}
+    role = objects[("Role", "modelwarden-shards")]
+    assert role["metadata"]["namespace"] == SETTINGS.namespace
+    assert role["rules"] == [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list", "update"]}]
+    (container,) = objects[("Deployment", "modelwarden")]["spec"]["template"]["spec"]["containers"]
+    assert container["env"][-1] == {"name": "MODELWARDEN_SHARDS", "value": "4"}
+
+
 def test_secrets_leases_and_webhook_configurations_are_bound_to_names(installed: dict[tuple[str, str], dict[str, Any]]) -> None:
     """Only creating cannot be; the names are those that the code uses."""
     bound = {"secrets": SETTINGS.certs_secret, "leases": SETTINGS.leader_lease}
