@@ -2,11 +2,13 @@
 
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from reviewing import BINDING, DECISION, RIVAL, SCALER_USER, Deployment, binding, decision, deployment, instance_type, review, role, scaler
 
-from api.objects import ModelDeploymentScaler
+from api.objects import ModelDeployment, ModelDeploymentScaler
 from webhooks.errors import LookupFailedError
+from webhooks.fence import FenceRequest, Scaler, judge, target_of
 from webhooks.lookups import ObjectLookup
 from webhooks.settings import AdmissionSettings
 
@@ -83,6 +85,7 @@ WRITES = {
     "unbound: a scaler turns the record back": Write(
         LEFT_OVER, LEFT_OVER.decided(2, term=2, sequence=1), SCALER_USER, refused="StaleTerm", field=ON_DECISION
     ),
+    "unbound: a scaler moves the record on": Write(LEFT_OVER, LEFT_OVER.decided(2, sequence=5), SCALER_USER),
     "unbound: a scaler removes the left-over decision": Write(LEFT_OVER, FREE, SCALER_USER),
     "unbound: a scaler edits the image": Write(FREE, FREE.roles(role(replicas=2, image="engine:2")), SCALER_USER),
     "unbound: a scaler binds with an oversized binding": Write(
@@ -253,6 +256,8 @@ WRITES = {
     "deleting: a user edits the decision": Write(
         BOUND.deleting(), BOUND.deleting().decided(2, sequence=9), refused="ScalerAnnotationImmutable"
     ),
+    "deleting: a scaler edits the binding": Write(BOUND.deleting(), BOUND.deleting().bound(4), SCALER_USER),
+    "deleting: a scaler edits the decision": Write(BOUND.deleting(), BOUND.deleting().decided(2, sequence=9), SCALER_USER),
     "a new object that claims to be deleting is not": Write(BOUND, BOUND.deleting().scaled(7), refused="ReplicasOwnedByScaler"),
 }
 
@@ -342,6 +347,21 @@ async def test_the_scaler_is_read_only_where_its_state_decides(name: str) -> Non
     """An API server in trouble makes no failure of a write whose verdict needs nothing of it."""
     new, old, by = NEEDS_NO_SCALER[name]
     assert (await review(new, old, by=by, lookup=Unreachable())).http == 200
+
+
+def judged(new: Deployment, old: Deployment) -> set[str]:
+    """The rules that refuse a user's write when the scaler is known although nothing of it is needed, as `mdctl fence explain` may know it."""
+    after, before = (msgspec.convert(each.body, ModelDeployment) for each in (new, old))
+    owner = Scaler.of(msgspec.convert(scaler(), ModelDeploymentScaler))
+    verdict = judge(FenceRequest(name="qwen", old=target_of(before), new=target_of(after), scaler_writer=False, scaler=owner))
+    return {violation.rule for violation in verdict.violations}
+
+
+def test_a_living_scaler_is_held_against_nobody_who_does_not_release() -> None:
+    """Scaling is refused for the count alone; what nobody can read is anybody's to remove."""
+    assert judged(BOUND.scaled(7), BOUND) == {"ReplicasOwnedByScaler"}
+    assert judged(UNREADABLE.unbound(), UNREADABLE) == set()
+    assert judged(BOUND.unbound(), BOUND) == {"ScalerAlive"}
 
 
 async def test_a_write_that_needs_the_scaler_fails_when_it_cannot_be_read() -> None:
