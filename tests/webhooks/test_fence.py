@@ -350,7 +350,7 @@ async def test_the_scaler_is_read_only_where_its_state_decides(name: str) -> Non
 
 
 def judged(new: Deployment, old: Deployment) -> set[str]:
-    """The rules that refuse a user's write when the scaler is known although nothing of it is needed, as `mdctl fence explain` may know it."""
+    """The rules that refuse a user's write when the scaler is known, needed or not, as `mdctl fence explain` may know it."""
     after, before = (msgspec.convert(each.body, ModelDeployment) for each in (new, old))
     owner = Scaler.of(msgspec.convert(scaler(), ModelDeploymentScaler))
     verdict = judge(FenceRequest(name="qwen", old=target_of(before), new=target_of(after), scaler_writer=False, scaler=owner))
