@@ -24,7 +24,7 @@ from webhooks.metrics import AdmissionMetrics
 # What a label's values are, and thereby why there is an end to them.
 LABELS: Final = {
     "act": "`label`, `unlabel`, `deletePod`, `deleteWorkload`, `clearRetry`, `delete`",
-    "cause": "`unreadable`, `own-write`, `not-leading`; of shards: how they came or went; of client retries: `continue-expired` or an error's class",
+    "cause": "`unreadable`, `own-write`, `not-leading`; of shards: how they came and went; of retries an error's class",
     "certificate": "`serving`, `authority`",
     "code": "HTTP statuses; `<error>` where no answer came",
     "configuration": "`modelwarden-validating`, `modelwarden-mutating`",
@@ -32,7 +32,7 @@ LABELS: Final = {
     "host": "the API server's address",
     "kind": "the kinds that a status reads",
     "method": "HTTP methods",
-    "name": f"the deployment's name (at most {DETAILED:,} are shown); of the queue: `modeldeployment`, or one a shard; of the leader: the Lease",
+    "name": f"the deployment's name (at most {DETAILED:,} shown); of queues: `modeldeployment`, or one a shard; of the leader: the Lease",
     "namespace": f"the deployment's namespace (at most {DETAILED:,} are shown)",
     "observer": "`router`, `cache`, `forward`, `drain`, `elastic`",
     "outcome": "what became of it, in a word",
