@@ -18,6 +18,7 @@ from kube.resources import Resource
 log = structlog.get_logger("run")
 
 DEPLOYMENTS = Resource(keys.GROUP, keys.VERSION, "modeldeployments", keys.MODEL_DEPLOYMENT)
+LEAST_SECONDS = 1.0  # between two starts: a server that ends every watch at once is not asked without a breath
 HEADINGS = ("NAMESPACE", "NAME", "ENGINE", "ROLES", "PHASE", "ENDPOINT", "AGE", "MESSAGE")
 
 _DECODER = msgspec.json.Decoder(ModelDeployment)
@@ -106,6 +107,7 @@ class Board:
     async def run(self) -> None:
         """List, then watch; again when the watch ends. Never returns."""
         while True:
+            started = self._clock.monotonic()
             try:
                 version = await self._list()
                 async for event in self._client.watch(DEPLOYMENTS, resource_version=version):
@@ -114,10 +116,11 @@ class Board:
                     elif event.type != "BOOKMARK":
                         self._put(bytes(event.object))
             except Gone:
-                continue
+                pass
             except KubeError as error:
                 log.warning("the table's watch broke", error=str(error))
-                await self._clock.sleep(1.0)
+            if (early := LEAST_SECONDS - (self._clock.monotonic() - started)) > 0:
+                await self._clock.sleep(early)
 
     async def _list(self) -> str:
         version, seen = "", set()

@@ -13,6 +13,9 @@ from kube.resources import Resource
 
 log = structlog.get_logger("certs")
 
+# Two starts of a watch are at least this far apart.
+LEAST_SECONDS = 1.0
+
 
 class WatchEvent(Protocol):
     """`kube.client.Event`, as far as it is read here."""
@@ -98,6 +101,7 @@ async def watch_object(
     selector = f"metadata.name={name}"
     version, pause = "", 1.0
     while True:
+        started = clock.monotonic()
         try:
             if not version:
                 async for page in cluster.pages(resource, namespace, field_selector=selector):
@@ -115,3 +119,6 @@ async def watch_object(
             log.warning("watch of a certificate's object broke", kind=resource.kind, name=name, error=str(error))
             await clock.sleep(pause * (0.5 + random.random()))  # noqa: S311  # jitter, not a secret
             pause = min(pause * 2, 60.0)
+        # A server, or a proxy before it, that ends every watch at once must not be asked without a breath.
+        if (early := LEAST_SECONDS - (clock.monotonic() - started)) > 0:
+            await clock.sleep(early)

@@ -3,9 +3,12 @@
 import asyncio
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from controller.snapshot import Snapshot
 
 EXAMPLES = """
 \b
@@ -71,7 +74,6 @@ def prepared(objects: list[dict[str, Any]], now: datetime) -> list[dict[str, Any
     from api import keys
     from api.clock import format_time
     from controller.capture import ordered
-    from controller.dump import snapshots
     from controller.redaction import redacted
     from controller.status.judge import assess
 
@@ -81,7 +83,7 @@ def prepared(objects: list[dict[str, Any]], now: datetime) -> list[dict[str, Any
         for item, hidden in zip(objects, shown, strict=True)
         if item["kind"] == keys.MODEL_DEPLOYMENT and item.get("spec") != hidden.get("spec")
     }
-    for snapshot in snapshots(objects, now):
+    for snapshot in _readable(objects, now):
         meta = snapshot.deployment.metadata
         document: dict[str, Any] = {
             "apiVersion": keys.OBSERVATIONS_API_VERSION,
@@ -94,6 +96,20 @@ def prepared(objects: list[dict[str, Any]], now: datetime) -> list[dict[str, Any
             document["rollout"] = msgspec.to_builtins(assess(snapshot).rollout)
         shown.append(document)
     return ordered(shown)
+
+
+def _readable(objects: list[dict[str, Any]], now: datetime) -> "list[Snapshot]":
+    """The snapshots; what could not be read is told on standard error, and is in the dump as it is."""
+    from controller.dump import DumpError, snapshots
+
+    faults: list[str] = []
+    try:
+        found = snapshots(objects, now, faults=faults)
+    except DumpError:
+        found = []
+    for fault in faults:
+        click.echo(f"Warning: {fault}", err=True)
+    return found
 
 
 def rendered(objects: list[dict[str, Any]], output: str) -> str:

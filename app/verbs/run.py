@@ -82,6 +82,8 @@ def command(*, effective: Effective, name: str, once: bool, speed: float, port: 
         scenario = find_scenario(name)
     except (LookupError, ValueError) as error:
         raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise click.UsageError(f"{name}: {error.strerror}") from error
     state_dir, lock = _claimed(keep_state)
     settings = effective.settings.model_copy(
         update={
@@ -108,8 +110,11 @@ def _claimed(asked: Path | None) -> tuple[Path, IO[str]]:
     """The folder of this run, held by a lock until the file is closed: what one run wrote, no other may overwrite or clear away."""
     chosen = [asked] if asked else [STATE_DIR, *(Path(f"{STATE_DIR}/{number}") for number in range(2, 100))]
     for folder in chosen:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w", encoding="utf-8")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = (folder / "lock").open("w", encoding="utf-8")
+        except OSError as error:
+            raise click.UsageError(f"{folder}: {error.strerror}; name another folder with --keep-state") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

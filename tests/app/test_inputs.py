@@ -107,3 +107,11 @@ def test_a_speed_that_no_time_can_be_divided_by_is_refused(speed: str) -> None:
     result = CliRunner().invoke(main, ["run", f"--speed={speed}", "--scenario", "none"])
     assert result.exit_code == 2
     assert "--speed" in result.output
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """What stands in its way is a file."""
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(main, ["run", "--scenario", "none", "--keep-state", str(tmp_path / "file" / "below")])
+    assert result.exit_code == 2
+    assert "below: Not a directory; name another folder with --keep-state" in result.output

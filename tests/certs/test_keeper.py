@@ -6,15 +6,16 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
-from certs_world import START, FakeCluster, VirtualClock, bundles, handshake, install, serial, settle, webhook_configuration
+from certs_world import START, FakeCluster, FakePage, VirtualClock, bundles, handshake, install, serial, settle, webhook_configuration
 
 from certs.authority import CertAuthority, Profile
+from certs.cluster import watch_object
 from certs.context import ServingContext
 from certs.keeper import CertKeeper
 from certs.material import Material, read_material
 from certs.publisher import WebhookPublisher
 from certs.store import SecretStore
-from kube.errors import Forbidden, NotFound, ServerError
+from kube.errors import Forbidden, Gone, NotFound, ServerError
 from kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 
 NAMESPACE, NAME = "modelwarden-system", "modelwarden-certs"
@@ -442,3 +443,26 @@ async def test_replicas_whose_clocks_disagree_do_not_fight():
             await asyncio.gather(here.advance(60), there.advance(60))
         writes = len([c for c in cluster.calls if c[0] != "get" and c[1] == "Secret"]) - before
         assert writes <= 44
+
+
+async def test_watches_that_end_at_once_are_started_again_once_a_second():
+    """A proxy that lets no watch live must not make each replica ask the API server without a breath."""
+    clock, asked = VirtualClock(), []
+
+    class Hasty:
+        """Lists, and ends every watch, or refuses it as too old, at once."""
+
+        async def pages(self, resource, namespace=None, *, field_selector=None):
+            yield FakePage("1")
+
+        async def watch(self, resource, namespace=None, *, resource_version, field_selector=None):
+            asked.append(clock.monotonic())
+            if len(asked) % 2:
+                raise Gone(410)
+            return
+            yield
+
+    watching = asyncio.ensure_future(watch_object(Hasty(), clock, VALIDATING_WEBHOOKS, "x", None, wake=lambda: None))
+    await clock.advance(5.5)
+    watching.cancel()
+    assert asked == [0, 1, 2, 3, 4, 5]

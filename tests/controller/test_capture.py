@@ -140,3 +140,16 @@ def test_arguments(tokens: list[str], shown: list[str]) -> None:
 def test_names(name: str | None, short: str | None) -> None:
     """As kubectl would take them."""
     assert short_name(name) == short
+
+
+async def test_an_object_of_another_shape_is_in_the_dump_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A definition of another release may hold what no projection reads: the capture goes on, the deployment is still judged."""
+    api = FakeCluster()
+    scene(api)
+    objects = await captured(api)
+    strange = next(item for item in objects if item["kind"] == "InstanceType")
+    strange["spec"] = {"acceleratable": "perhaps"}
+    kinds = [item["kind"] for item in prepared(objects, START)]
+    assert kinds.count("Observations") == 1
+    assert "InstanceType" in kinds
+    assert "Warning: InstanceType" in capsys.readouterr().err
