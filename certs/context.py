@@ -9,7 +9,7 @@ import os
 import ssl
 import tempfile
 
-from certs.errors import MaterialError, NotYetError
+from certs.errors import MaterialError
 from certs.material import Pair
 
 
@@ -40,12 +40,6 @@ class ServingContext:
         except ssl.SSLError as error:
             raise MaterialError("OpenSSL refuses the certificate and key") from error
         self._current, self._pair = context, pair
-
-    def require(self) -> Pair:
-        """What is served now; raises NotYetError before the first load."""
-        if self._pair is None:
-            raise NotYetError("no certificate is loaded yet")
-        return self._pair
 
     def _enter(self, connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _context: ssl.SSLContext) -> int | None:
         # OpenSSL calls this for every ClientHello, with None where the client names no server (an API server that dials an address).

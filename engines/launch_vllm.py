@@ -45,7 +45,6 @@ _LISTENING: Final = frozenset(
 )
 
 EXTERNAL: Final = "--data-parallel-external-lb"
-HYBRID: Final = "--data-parallel-hybrid-lb"
 
 
 def judge(facts: Facts, parallelism: Parallelism) -> None:

@@ -32,18 +32,13 @@ class Hook:
 NamespaceLabels = Callable[[str], Mapping[str, str]]
 
 
-def matching(
-    configurations: list[JSON], op: Operation, registry: Registry, obj: JSON | None, old: JSON | None, *, namespace_labels: NamespaceLabels
-) -> Iterator[Hook]:
-    """The webhooks to call for objects that stay as they are, configurations by name and hooks in their order."""
-    found = candidates(configurations, op, registry, obj, old, namespace_labels=namespace_labels)
-    return (hook for hook in found if selected(hook, obj, old))
-
-
 def candidates(
     configurations: list[JSON], op: Operation, registry: Registry, obj: JSON | None, old: JSON | None, *, namespace_labels: NamespaceLabels
 ) -> Iterator[Hook]:
-    """The webhooks whose rules and namespaces fit. Whether they select the object is told at their turn: it may change until then."""
+    """The webhooks whose rules and namespaces fit, configurations by name and hooks in their order.
+
+    Whether they select the object is told at their turn: it may change until then.
+    """
     if op.served.plural in WEBHOOK_CONFIGURATIONS:
         return  # the API server never lets webhooks guard webhooks
     for configuration in sorted(configurations, key=lambda item: item["metadata"]["name"]):

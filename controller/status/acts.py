@@ -4,7 +4,7 @@ The order is the contract's: a state is written first, what it asks for is done 
 the stored status already shows, and the retry annotation is cleared only when the stored status already carries its token. The actor
 performs the acts of a pass after that pass's status was written (or needed no write); each deletion carries the UID as its precondition.
 
-Source: seed "Retirement", status facts 5.2-5.6 and 6.3, issue D's "persist before act".
+Source: seed "Retirement", status facts 5.2-5.6 and 6.3.
 """
 
 from collections.abc import Iterator

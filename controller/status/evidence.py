@@ -1,6 +1,6 @@
 """What a condition's verdict was read from: the objects, the fields and their values, for `mdctl explain`.
 
-Source: issue D's "verdict, rule, objects and fields read", lessons F40, F60, F113.
+Source: lessons F40, F60, F113.
 """
 
 from collections.abc import Callable, Iterable, Iterator

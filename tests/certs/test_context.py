@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from certs.authority import CertAuthority, Profile
 from certs.context import ServingContext
-from certs.errors import MaterialError, NotYetError, ReadOnlyStoreError
+from certs.errors import MaterialError, ReadOnlyStoreError
 from certs.keeper import CertKeeper
 from certs.material import Pair
 from certs.publisher import NoPublisher
@@ -32,8 +32,7 @@ def test_nothing_loaded_refuses_the_handshake_and_says_so():
     context = ServingContext()
     with pytest.raises(ssl.SSLError):
         handshake(context.ssl, AUTHORITY.bootstrap(START).bundle)
-    with pytest.raises(NotYetError):
-        context.require()
+    assert context.serving is None
     assert not context.loaded
 
 

@@ -14,10 +14,13 @@ SAID: dict[str, tuple[str, bool]] = {
         ),
         True,
     ),
-    "silence": ("pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool(host='pypi.org', port=443): Read timed out.", True),
+    "silence": (
+        "pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool(host='index.example', port=443): Read timed out.",
+        True,
+    ),
     "half a file": ("pip._vendor.urllib3.exceptions.ProtocolError: ('Connection broken: IncompleteRead(1 bytes read)')", True),
     "an index in trouble": (
-        "ERROR: HTTP error 503 while getting x\n503 Server Error: Service Unavailable for url: https://pypi.org/x",
+        "ERROR: HTTP error 503 while getting x\n503 Server Error: Service Unavailable for url: https://index.example/x",
         True,
     ),
     "a pin that nobody has": (

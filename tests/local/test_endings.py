@@ -287,3 +287,6 @@ async def test_a_token_ends_when_it_says(world: World) -> None:
     assert (await client.get(MAPS, headers=bearer)).status_code == 401
     await client.post(url, json={})
     assert token not in cluster.doors._tokens
+    bob = {"Authorization": f"Bearer {cluster.token_for('bob')}"}
+    clock.pass_by(10**9)
+    assert (await client.get(MAPS, headers=bob)).status_code == 200, "a token without an end has none"

@@ -8,7 +8,7 @@ import pytest
 
 from local.admission import Admission, apply_patch, refusal
 from local.dialing import WebhookCallError, response_of
-from local.hooks import Hook, matching, rule_matches
+from local.hooks import Hook, candidates, rule_matches, selected
 from local.kinds import NAMESPACES, PODS, Registry, Served
 from local.operation import CREATE, UPDATE, Operation
 from local.statuses import StatusError
@@ -57,8 +57,9 @@ def reached(*hooks: dict[str, Any], op: Operation | None = None, obj: Any = None
     configuration = {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "c"}, "webhooks": list(hooks)}
     registry = Registry((V1, V2))
     asked = op or Operation(V1, UPDATE, namespace="n", name="x")
-    found = matching([configuration], asked, registry, obj or {"metadata": {}}, old, namespace_labels=lambda name: labels or {})
-    return [each.sent_as.version for each in found]
+    new = obj or {"metadata": {}}
+    found = candidates([configuration], asked, registry, new, old, namespace_labels=lambda name: labels or {})
+    return [each.sent_as.version for each in found if selected(each, new, old)]
 
 
 def test_an_equivalent_version_is_converted_and_an_exact_one_is_not() -> None:
@@ -92,7 +93,7 @@ def test_a_namespaces_own_labels_count_for_its_namespace_selector() -> None:
     configuration = {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "c"}, "webhooks": [entry]}
     for labels, count in (({"a": "b"}, 1), ({}, 0)):
         op = Operation(NAMESPACES, CREATE, name="n")
-        found = matching([configuration], op, registry, {"metadata": {"labels": labels}}, None, namespace_labels=lambda name: {})
+        found = candidates([configuration], op, registry, {"metadata": {"labels": labels}}, None, namespace_labels=lambda name: {})
         assert len(list(found)) == count
 
 
@@ -104,7 +105,7 @@ def test_webhook_configurations_are_beyond_webhooks() -> None:
     every = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
     configuration = {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "c"}, "webhooks": [{"name": "h", "rules": [every]}]}
     op = Operation(served, CREATE, name="x")
-    assert list(matching([configuration], op, registry, {"metadata": {}}, None, namespace_labels=lambda name: {})) == []
+    assert list(candidates([configuration], op, registry, {"metadata": {}}, None, namespace_labels=lambda name: {})) == []
 
 
 def review(**response: Any) -> bytes:

@@ -30,8 +30,6 @@ RULES: tuple[Rule, ...] = (
 MOST_FINDINGS = 1024
 """A hostile object must not become a hostile answer; an answer tells far fewer anyway."""
 
-BY_ID = {rule.id: rule for rule in RULES}
-
 
 def types_to_read(subject: Subject) -> tuple[str, ...]:
     """The InstanceTypes that the rules look at, each once."""
