@@ -58,6 +58,7 @@ class Replica:
         self._log = folder / f"{name}.log"
         self._process: asyncio.subprocess.Process | None = None
         self.stopped = False
+        self.settings: dict[str, str] = {}
 
     async def start(self) -> None:
         """The process; it is not ready yet."""
@@ -79,7 +80,7 @@ class Replica:
                 *(sys.executable, "-m", "app.cli", "serve", "--no-observers-enabled"),
                 *(word for flag in flags.items() for word in flag),
                 cwd=ROOT,
-                env=environment | {"POD_NAME": self.name, "POD_NAMESPACE": SYSTEM},
+                env=environment | self.settings | {"POD_NAME": self.name, "POD_NAMESPACE": SYSTEM},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
