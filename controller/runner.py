@@ -166,6 +166,8 @@ class Runner:
             log.exception("pass ended in a defect", namespace=key.namespace, name=key.name)
             self._queue.retry(key, AFTER_DEFECT)
         finally:
+            if self._writer.overtaken(key):
+                self._queue.add(key)
             _ACTIVE.dec()
             _RESULTS[result].inc()
             _SECONDS.observe(self._clock.monotonic() - started)

@@ -5,6 +5,7 @@ nothing is sent. A write is remembered until the cache shows it, so that no pass
 resourceVersion is a Conflict: the caller judges anew. A server that does not keep what it was sent is not sent the same again.
 """
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -56,6 +57,21 @@ class _Written(msgspec.Struct, frozen=True):
     interrupted: bool = False
 
 
+class _Answer(msgspec.Struct, frozen=True):
+    """What is read of a patched object; the rest of it is what was sent."""
+
+    metadata: dict[str, Any] | None = None
+    status: Any = None
+
+
+@dataclass(slots=True)
+class _Sending:
+    """A patch under way: which version the cache last showed meanwhile, and whether that is another one than was judged."""
+
+    seen: str
+    overtaken: bool = False
+
+
 class Writer:
     """Writes statuses, one object at a time."""
 
@@ -64,6 +80,8 @@ class Writer:
         self._clock = clock
         self._written: dict[Key, _Written] = {}
         self._not_kept: dict[Key, bytes] = {}
+        self._sending: dict[Key, _Sending] = {}
+        self._overtaken: set[Key] = set()
 
     def pending(self, key: Key, cached: CachedDeployment) -> bool:
         """Whether the cache does not yet show our last write to the object."""
@@ -84,7 +102,14 @@ class Writer:
             self._written[key] = msgspec.structs.replace(own, interrupted=True)
 
     def settled_by(self, key: Key, cached: CachedDeployment) -> bool:
-        """Whether the cached object is exactly what our last write made of the one we judged, and nothing was asked for since."""
+        """Whether the cached object is exactly what our last write made of the one we judged, and nothing was asked for since.
+
+        While a patch is under way nobody can tell whose doing a new version is: it is kept in mind until the answer is there.
+        """
+        sending = self._sending.get(key)
+        if sending is not None and sending.seen != cached.metadata.resource_version:
+            sending.seen, sending.overtaken = cached.metadata.resource_version, True
+            return True
         own = self._written.get(key)
         if own is None or not own.final or own.interrupted:
             return False
@@ -93,13 +118,22 @@ class Writer:
         del self._written[key]
         return True
 
+    def overtaken(self, key: Key) -> bool:
+        """Whether, while the last patch was under way, the cache came to show something else than what that patch made. Told once."""
+        if key not in self._overtaken:
+            return False
+        self._overtaken.discard(key)
+        return True
+
     def forget(self, key: Key) -> None:
         """The object is gone."""
+        self._overtaken.discard(key)
         self._written.pop(key, None)
         self._not_kept.pop(key, None)
 
     def clear(self) -> None:
         """Forget all: another process may have written since."""
+        self._overtaken.clear()
         self._written.clear()
         self._not_kept.clear()
 
@@ -119,6 +153,7 @@ class Writer:
             metrics.WRITES.labels("not-kept").inc()
             return False
         body = msgspec.json.encode({"metadata": {"resourceVersion": cached.metadata.resource_version}, "status": patch})
+        sending = self._sending[key] = _Sending(cached.metadata.resource_version)
         try:
             answer = await self._client.patch(
                 MODEL_DEPLOYMENTS, key.name, body, key.namespace or None, subresource="status", field_manager="modelwarden"
@@ -133,17 +168,24 @@ class Writer:
         except KubeError:
             metrics.WRITES.labels("error").inc()
             raise
+        finally:
+            self._sending.pop(key, None)
+            if sending.overtaken:
+                self._overtaken.add(key)
         metrics.WRITES.labels("success").inc()
         self._remember(key, cached, answer, wanted, final=final)
+        own = self._written.get(key)
+        if sending.overtaken and own is not None and own.final and own.version == sending.seen:
+            del self._written[key]
+            self._overtaken.discard(key)  # what came meanwhile is what we made
         return True
 
     def _remember(self, key: Key, cached: CachedDeployment, answer: bytes, wanted: dict[str, Any], *, final: bool) -> None:
-        stored = msgspec.json.decode(answer, type=dict[str, Any])
-        meta = stored.get("metadata") or {}
-        version = str(meta.get("resourceVersion") or "")
+        stored = msgspec.json.decode(answer, type=_Answer)
+        version = str((stored.metadata or {}).get("resourceVersion") or "")
         if version and version != cached.metadata.resource_version:
             self._written[key] = _Written(cached.metadata.uid, version, self._clock.monotonic(), final)
-        left = difference(stored.get("status"), wanted)
+        left = difference(stored.status, wanted)
         if left:
             self._not_kept[key] = msgspec.json.encode(left, order="sorted")
             log.warning("the API server does not keep part of the status", namespace=key.namespace, name=key.name, fields=sorted(left))

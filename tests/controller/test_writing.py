@@ -1,8 +1,10 @@
 """The difference that is written, the Events that tell of it, and the notices they come from."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
+import msgspec
 import pytest
 from cluster import FakeCluster, merge
 from things import deployment, pod
@@ -10,10 +12,12 @@ from virtual import VirtualClock, settle
 
 from api.objects import ObjectMeta, Pod
 from api.status import Condition, Retirement, Status
+from controller.cache import Key
 from controller.events import EventRecorder, bounded
+from controller.kinds import CachedDeployment, project_deployment
 from controller.transitions import Notice, pod_notices, sight, status_notices
-from controller.writer import OWNED, difference
-from kube.errors import ServerError
+from controller.writer import OWNED, Writer, difference
+from kube.errors import KubeError, ServerError
 
 META = ObjectMeta(name="chat", namespace="team", uid="u1")
 
@@ -157,3 +161,51 @@ def test_notes_are_bounded(note: str) -> None:
     """At most 1 KiB of UTF-8, never a broken character."""
     assert len(bounded(note).encode()) <= 1024
     assert bounded("short") == "short"
+
+
+class Echo:
+    """A client whose patches are shown by the watch before they are answered, and perhaps overtaken by somebody else's change."""
+
+    def __init__(self, shown: list[str], error: KubeError | None = None) -> None:
+        self.shown, self.error, self.asked = shown, error, []
+        self.writer = Writer(self, VirtualClock())  # type: ignore[arg-type]  # patches only
+
+    async def patch(self, *_: object, **__: object) -> bytes:
+        for version in self.shown:
+            self.asked.append(not self.writer.settled_by(KEY, stored(version)))
+        if self.error is not None:
+            raise self.error
+        return msgspec.json.encode({"metadata": {"resourceVersion": "2"}, "status": {"phase": "Ready", "roleSummary": ""}})
+
+
+KEY = Key("team", "chat")
+
+
+def stored(version: str) -> CachedDeployment:
+    raw = {"metadata": {"name": "chat", "namespace": "team", "uid": "u", "resourceVersion": version}, "spec": {}}
+    return project_deployment(msgspec.json.encode(raw))
+
+
+@pytest.mark.parametrize(
+    ("shown", "final", "error", "asked", "again"),
+    [
+        pytest.param(["2"], True, None, [False], False, id="our own write alone needs no pass"),
+        pytest.param(["2", "3"], True, None, [False, False], True, id="another's change after ours needs one"),
+        pytest.param(["3"], True, None, [False], True, id="so does one that hides ours"),
+        pytest.param(["2"], False, None, [False], True, id="a write that may change the next verdict is judged"),
+        pytest.param(["1", "1"], True, None, [True, True], False, id="a change of another object asks at once"),
+        pytest.param(["3"], True, ServerError(500, "", ""), [False], True, id="what came during a patch that failed is not lost"),
+        pytest.param([], True, None, [], False, id="nothing came"),
+    ],
+)
+async def test_what_a_watch_shows_before_the_patch_is_answered(
+    shown: list[str], final: bool, error: KubeError | None, asked: list[bool], again: bool
+) -> None:
+    """Whose doing a new version is can only be told once the answer is there; it asks for nothing before, and then for what is due."""
+    echo = Echo(shown, error)
+    with pytest.raises(type(error)) if error else nullcontext():
+        await echo.writer.write(KEY, stored("1"), status(), final=final)
+    assert echo.asked == asked
+    assert (echo.writer.overtaken(KEY), echo.writer.overtaken(KEY)) == (again, False)
+    if shown == ["2"] and final:
+        assert not echo.writer.pending(KEY, stored("2"))
