@@ -160,5 +160,5 @@ async def test_the_shards_of_a_killed_service_are_taken_and_statuses_stay_true(
         assert trespasses(at) == []
         assert at.strangers() == []
         figures.append(
-            f"{cluster_kind:<8}  shards: even {first:.1f} s after the start, statuses true {taken:.1f} s after the kill, even {again:.1f} s later"
+            f"{cluster_kind:<8}  shards: even {first:.1f} s after the start, true {taken:.1f} s after the kill, even {again:.1f} s later"
         )
