@@ -10,9 +10,9 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -87,8 +87,8 @@ class Fleet:
 
     # ------------------------------------------------------------------------------------------------------- what happens
 
-    async def run(self) -> Fate:
-        """The storm, then the rest."""
+    def watch(self) -> None:
+        """Look at every step of the loop."""
         loop = asyncio.get_running_loop()
         once = loop._run_once  # type: ignore[attr-defined]  # every step of the loop
 
@@ -97,12 +97,20 @@ class Fleet:
             self.check()
 
         loop._run_once = stepped  # type: ignore[attr-defined]
+
+    async def run(self) -> Fate:
+        """The storm, then the rest."""
+        self.watch()
         for _ in range(self.most):
             self.birth()
         while self.now < self.storm and not self.fate.broken:
             await asyncio.sleep(self.rng.expovariate(1 / 9))
             self.misfortune()
         await self.peace()
+        return await self.end()
+
+    async def end(self) -> Fate:
+        """Nothing of it goes on."""
         for replica in self.replicas:
             replica.kill()
         await asyncio.gather(*(replica.task for replica in self.replicas), return_exceptions=True)
@@ -162,7 +170,7 @@ class Fleet:
         self.replicas.append(born)
         self._running = [*(replica for replica in self._running if replica.alive and not replica.task.done()), born]
         self.tell(f"born {born.name} of {self.shards} shards, prefers {preferred}")
-        self.disturb("birth")
+        self.disturb("birth", born)
 
     def later(self, seconds: float, act: object, what: str, who: Replica | None = None) -> None:
         """The end of a misfortune is one too."""
@@ -266,11 +274,16 @@ class Fleet:
 
 
 def play(seed: int, storm: float = 240.0) -> Fate:
-    """One seed, without the lines that elections log."""
+    """One seed."""
+    return quietly(lambda: Fleet(seed, storm=storm).run())
+
+
+def quietly(run: Callable[[], Coroutine[Any, Any, Fate]]) -> Fate:
+    """A run on virtual time, without the lines that elections log."""
     kept = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
-        return timing.run(Fleet(seed, storm=storm).run)
+        return timing.run(run)
     finally:
         structlog.configure(**kept)
 
