@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from api.objects import ModelDeployment, ModelDeploymentScaler, ModelDeploymentSpec, ObjectMeta, OwnerReference, ScalerSpec
-from webhooks.errors import MalformedReviewError
+from webhooks.errors import MalformedReviewError, ReviewTooLargeError
 from webhooks.response import API_VERSION, KIND, Envelope
 
 T = TypeVar("T")
@@ -231,8 +231,17 @@ def read_scaler(obj: Object) -> ModelDeploymentScaler:
     return ModelDeploymentScaler(metadata=read_metadata(obj), spec=read_spec(obj, _scaler_spec, ScalerSpec()))
 
 
+MOST_VALUES = 50_000
+"""A spec with more members and items than that is none that an API server could store; each would cost a hundred times its bytes here."""
+
+
 def _refuse_repeats(leaf: Raw | bytes) -> None:
-    """A leaf that becomes an object has no key twice: decoded and encoded again it is as long as before, or looked at exactly."""
+    """A leaf that becomes an object has no key twice: decoded and encoded again it is as long as before, or looked at exactly.
+
+    Raises ReviewTooLargeError before that where it holds masses of small values.
+    """
+    if len(leaf) > MOST_VALUES and bytes(leaf).count(b",") > MOST_VALUES:
+        raise ReviewTooLargeError(f"spec holds more than {MOST_VALUES} values")
     if len(_encoder.encode(_decode(_anything, leaf))) != len(leaf):
         _scan(bytes(leaf))
 

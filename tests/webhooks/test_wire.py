@@ -16,6 +16,7 @@ from webhooks.lookups import ObjectLookup
 from webhooks.metrics import AdmissionMetrics
 from webhooks.server import MUTATE_DEPLOYMENT, MUTATE_POD, PATHS, REVIEW_SECONDS, VALIDATE_DEPLOYMENT, VALIDATE_SCALER, ReviewServer
 from webhooks.settings import AdmissionSettings
+from webhooks.wire import MOST_VALUES
 
 
 def server(metrics: AdmissionMetrics | None = None) -> ReviewServer:
@@ -278,3 +279,15 @@ def test_an_answer_is_compact_json() -> None:
         response.write_answer(response.Envelope(UID), response.allow())
         == compact({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": UID, "allowed": True}}).encode()
     )
+
+
+async def test_masses_of_values_are_refused_before_they_are_read():
+    """Each would cost a hundred times its bytes; no API server stores such a spec. One value less is judged."""
+    few, many = (
+        changed('"spec":{', '"spec":{"x":[' + ",".join("1" for _ in range(count)) + "],") for count in (MOST_VALUES - 200, MOST_VALUES + 2)
+    )
+    answer = await post(many)
+    assert (answer.http, answer.code, answer.review["response"]["uid"]) == (413, 413, UID)
+    assert "50000 values" in answer.message
+    assert (await post(few)).http == 200
+    assert (await post(many, MUTATE_DEPLOYMENT)).http == 413
