@@ -42,6 +42,27 @@ def test_who_cannot_renew_the_common_lease_stops_before_another_number_of_shards
     assert fate.broken == "", "\n".join(fate.log)
 
 
+def test_who_stood_still_may_write_nothing_when_it_goes_on() -> None:
+    """Stopped for longer than its Leases last, its shards are others'; at no step may both write, and afterwards shares come out even."""
+
+    async def story() -> Fate:
+        fleet = Fleet(2, storm=0.0)
+        fleet.watch()
+        stopped, other = born(fleet, 4), born(fleet, 4)
+        await asyncio.sleep(20)
+        assert len(stopped.writes()) == 2
+        stopped.paused.clear()
+        await asyncio.sleep(25)
+        assert (len(stopped.writes()), len(other.writes())) == (0, 4)
+        stopped.paused.set()
+        await asyncio.sleep(20)
+        assert sorted(fleet.shares()) == [2, 2]
+        return await fleet.end()
+
+    fate = quietly(story)
+    assert fate.broken == "", "\n".join(fate.log)
+
+
 def test_handovers_cut_no_write_and_leave_no_shard_alone_for_long() -> None:
     """Four newcomers get their shares of thirteen shards, one after another, while every shard is written all the time."""
 
