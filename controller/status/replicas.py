@@ -40,6 +40,9 @@ class Ready(StrEnum):
     UNKNOWN = "Unknown"
 
 
+_REPORTED: Final = {"True": Ready.TRUE, "False": Ready.FALSE}
+
+
 @lru_cache(maxsize=4096)
 def decimal(text: str | None) -> int | None:
     """A non-negative decimal that fits an int32, or None for anything else."""
@@ -51,12 +54,10 @@ def decimal(text: str | None) -> int | None:
 
 def readiness(pod: Pod) -> Ready:
     """The Pod's Ready condition. A departing Pod is never ready."""
-    reported = condition(pod.status.conditions, "Ready")
     if pod.metadata.deleting:
         return Ready.FALSE
-    if reported is None or reported.status not in {"True", "False"}:
-        return Ready.UNKNOWN
-    return Ready(reported.status)
+    reported = condition(pod.status.conditions, "Ready")
+    return Ready.UNKNOWN if reported is None else _REPORTED.get(reported.status, Ready.UNKNOWN)
 
 
 def terminal(pod: Pod) -> bool:
@@ -101,9 +102,14 @@ class Replica(msgspec.Struct, frozen=True):
 
 def shape_of(members: tuple[Member, ...]) -> tuple[int | None, Shape]:
     """The total that the members declare (None where they disagree or cannot be read), and the verdict on the set."""
-    if len(members) == 1 and keys.MEMBER_INDEX not in members[0].pod.metadata.labels:
-        alone = decimal(members[0].pod.metadata.annotations.get(keys.POD_GROUP_TOTAL_COUNT, "1")) or None
-        return alone, Shape.COMPLETE if alone == 1 else Shape.UNREADABLE
+    if len(members) == 1:
+        metadata = members[0].pod.metadata
+        declared = metadata.annotations.get(keys.POD_GROUP_TOTAL_COUNT, "1")
+        if members[0].seat == 0 and declared == "1":  # nearly all there are
+            return 1, Shape.COMPLETE
+        if keys.MEMBER_INDEX not in metadata.labels:
+            alone = decimal(declared) or None
+            return alone, Shape.COMPLETE if alone == 1 else Shape.UNREADABLE
     totals = {m.pod.metadata.annotations.get(keys.POD_GROUP_TOTAL_COUNT, "1") for m in members}
     total = decimal(next(iter(totals))) if len(totals) == 1 else None
     if not total:
@@ -184,8 +190,12 @@ def _seating(member: Member) -> tuple[int, str, str]:
 def _replica(role: str, ordinal: int, pods: list[Pod], claims: Mapping[str, Workload]) -> Replica:
     members = (_member(pods[0]),) if len(pods) == 1 else tuple(sorted(map(_member, pods), key=_seating))
     total, shape = shape_of(members)
-    workload = next((claims[m.uid] for m in members if m.uid in claims), None)
-    ready = shape is Shape.COMPLETE and all(member.ready is Ready.TRUE for member in members)
+    if len(members) == 1:
+        workload, ready = claims.get(members[0].uid), members[0].ready is Ready.TRUE
+    else:
+        workload = next((claims[m.uid] for m in members if m.uid in claims), None)
+        ready = all(member.ready is Ready.TRUE for member in members)
+    ready = ready and shape is Shape.COMPLETE
     return Replica(role, ordinal, members, total, shape, workload, ready)
 
 

@@ -39,7 +39,10 @@ def verdict(kind: str, reason: str, message: str) -> Verdict:
 
 def previous(conditions: Sequence[Condition], kind: str) -> Condition | None:
     """The stored condition of that type."""
-    return next((c for c in conditions if c.type == kind), None)
+    for condition in conditions:
+        if condition.type == kind:
+            return condition
+    return None
 
 
 def written(found: Verdict, before: Condition | None, generation: int, now: str) -> Condition:

@@ -20,11 +20,12 @@ def judge(snapshot: Snapshot, fleet: Fleet) -> Verdict:
     """The verdict over the whole set of Workloads."""
     if snapshot.settings.kueue == "absent":
         return verdict(QUOTA_RESERVED, "KueueNotInstalled", "Kueue is set to absent: no Workload is read.")
-    if parked := [w.metadata.name for w in quota.workloads_of(fleet) if quota.parked(w)]:
+    remarkable = not quota.unremarkable(fleet.claims.values())
+    if remarkable and (parked := [w.metadata.name for w in quota.workloads_of(fleet) if quota.parked(w)]):
         held = f"{counted(len(parked), 'Workload')} {verb(len(parked), 'are')} parked and no longer {verb(len(parked), 'ask')} for quota"
         way = f"Somebody has to reactivate {'it' if len(parked) == 1 else 'them'}, or delete and recreate the deployment."
         return verdict(QUOTA_RESERVED, "Parked", f"{held}: {listed(parked)}. {way}")
-    voices = [(replica, _voices(fleet, replica)) for replica in fleet.occupied.values()]
+    voices = [(replica, _voices(fleet, replica)) for replica in fleet.occupied.values()] if remarkable else []
     kept = [replica for replica, workloads in voices if any(map(quota.admitted, workloads))]
     lost = [replica for replica, workloads in voices if not any(map(quota.admitted, workloads)) and any(map(quota.preempted, workloads))]
     if lost and kept:
