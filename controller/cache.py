@@ -7,9 +7,8 @@ concerns.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, NamedTuple
-
-import msgspec
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, NamedTuple
 
 from api import keys
 from api.objects import Deployment, InstanceType, ModelDeploymentScaler, ObjectMeta, Pod, Service, Workload
@@ -21,6 +20,9 @@ class Key(NamedTuple):
 
     namespace: str
     name: str
+
+
+_UNVERSIONED: Final = tuple(name for name in ObjectMeta.__struct_fields__ if name != "resource_version")
 
 
 class Change(NamedTuple):
@@ -42,13 +44,13 @@ def is_older(version: str, than: str) -> bool:
 
 def looks_alike(old: Any, new: Any) -> bool:
     """Whether two projections differ in nothing but the resourceVersion: such a change concerns nobody."""
-    return bool(_unversioned(old) == _unversioned(new))
-
-
-def _unversioned(item: Any) -> Any:
-    if isinstance(item, CachedDeployment):
-        return (_unversioned(item.deployment), item.spec_json)
-    return msgspec.structs.replace(item, metadata=msgspec.structs.replace(item.metadata, resource_version=""))
+    if isinstance(old, CachedDeployment):
+        return bool(old.spec_json == new.spec_json) and looks_alike(old.deployment, new.deployment)
+    for name in old.__struct_fields__:
+        if name != "metadata" and getattr(old, name) != getattr(new, name):
+            return False
+    was, now = old.metadata, new.metadata
+    return all(getattr(was, name) == getattr(now, name) for name in _UNVERSIONED)
 
 
 class Store:
@@ -199,21 +201,29 @@ class Cache:
         return {key}
 
     def _index_pod(self, old: Pod | None, new: Pod | None) -> set[Key]:
-        concerned = self._move(self._pods, old, new, _instance)
-        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self._pod_deployment.pop(old.metadata.uid, None)
-        if new is not None:
-            self._pod_deployment[new.metadata.uid] = self._same_key(_instance(new))
-        return concerned
+        before = _instance(old) if old is not None else None
+        after = _instance(new) if new is not None else None
+        if old is not None and new is not None and before == after and old.metadata.uid == new.metadata.uid:
+            return {after}  # type: ignore[arg-type]  # there is one: most changes of Pods move nothing
+        if old is not None:
+            self._pods.discard(before, key_of(old.metadata))
+            if new is None or new.metadata.uid != old.metadata.uid:
+                self._pod_deployment.pop(old.metadata.uid, None)
+        if new is not None and after is not None:
+            after = self._same_key(after)
+            self._pods.add(after, key_of(new.metadata))
+            self._pod_deployment[new.metadata.uid] = after
+        return {key for key in (before, after) if key is not None}
 
     def _index_workload(self, old: Workload | None, new: Workload | None) -> set[Key]:
-        before = _pod_owners(old) if old else set()
-        after = _pod_owners(new) if new else set()
-        key = key_of((new or old).metadata)  # type: ignore[union-attr]  # one of the two is there
-        for uid in before - after:
-            self._workloads.discard(uid, key)
-        for uid in after - before:
-            self._workloads.add(uid, key)
+        before = _pod_owners(old) if old else _NOBODY
+        after = _pod_owners(new) if new else _NOBODY
+        if before != after:
+            key = key_of((new or old).metadata)  # type: ignore[union-attr]  # one of the two is there
+            for uid in before - after:
+                self._workloads.discard(uid, key)
+            for uid in after - before:
+                self._workloads.add(uid, key)
         return {self._pod_deployment[uid] for uid in before | after if uid in self._pod_deployment}
 
     def _same_key(self, key: Key) -> Key:
@@ -280,7 +290,10 @@ def _owner(item: Service | Deployment) -> Key:
     return Key(item.metadata.namespace, owner.name if owner else "")
 
 
-def _pod_owners(workload: Workload) -> set[str]:
+_NOBODY: Final[frozenset[str]] = frozenset()
+
+
+def _pod_owners(workload: Workload) -> AbstractSet[str]:
     return {ref.uid for ref in workload.metadata.owner_references if ref.kind == "Pod" and ref.api_version == "v1"}
 
 

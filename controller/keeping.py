@@ -58,13 +58,18 @@ class Keeping:
         """The same kind with foreign objects dropped."""
         if kind.name not in NARROWED:
             return kind
-        project, name = kind.project, kind.name
+        project, shrink, name = kind.project, kind.shrink, kind.name
 
-        def projected(raw: bytes | msgspec.Raw) -> Any:
-            item = project(raw)
+        def kept(item: Any) -> Any:
             return item if item is not None and self.keeps(name, item) else None
 
-        return replace(kind, project=projected)
+        def projected(raw: bytes | msgspec.Raw) -> Any:
+            return kept(project(raw))
+
+        def shrunk(decoded: Any) -> Any:
+            return kept(shrink(decoded))
+
+        return replace(kind, project=projected, shrink=shrunk)
 
     def keeps(self, kind: KindName, item: Any) -> bool:
         """Whether the object belongs to a kept shard, or may."""

@@ -10,10 +10,12 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import aclosing
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 import structlog
+from prometheus_client import Gauge
 
 from api.clock import Clock
 from controller import metrics
@@ -87,6 +89,16 @@ class Reflector:
         self.reason = "not listed yet"
         self.served: bool | None = None
         self.appeared = asyncio.Event()
+
+    # Children of labelled metrics, looked up once, for every event of a watch sets them; and not before, for an unknown count is no zero.
+
+    @cached_property
+    def _count(self) -> Gauge:
+        return metrics.CACHED.labels(self.kind.name)
+
+    @cached_property
+    def _last_contact(self) -> Gauge:
+        return metrics.CACHE_EVENT.labels(self.kind.name)
 
     # ------------------------------------------------------------------------------------------------------------- loop
 
@@ -290,30 +302,31 @@ class Reflector:
         self._failures = 0
 
     def _apply(self, event: Event) -> None:
-        meta = read_metadata(event.object).metadata
         change: Change | None = None
         match event.type:
             case "ADDED" | "MODIFIED":
                 item = self._project(event.object)
+                meta = item.metadata if item is not None else read_metadata(event.object).metadata
                 change = self._store.put(item) if item is not None else self._store.drop(meta)
             case "DELETED":
+                meta = read_metadata(event.object).metadata
                 change = self._store.drop(meta)
             case "BOOKMARK":
-                pass
+                meta = read_metadata(event.object).metadata
             case other:
                 raise TransportError(f"a watch event of the unknown type {other!r}")
         if meta.resource_version:
             self._version = meta.resource_version
         self._heard()
         if change is not None:
-            metrics.CACHED.labels(self.kind.name).set(len(self._store.objects))
+            self._count.set(len(self._store.objects))
             self._on_keys(self._cache.note(self.kind.name, change))
 
     # ------------------------------------------------------------------------------------------------------- readability
 
     def _heard(self) -> None:
         self._contact = self._clock.monotonic()
-        metrics.CACHE_EVENT.labels(self.kind.name).set(self._clock.now().timestamp())
+        self._last_contact.set(self._clock.now().timestamp())
 
     def _become_readable(self) -> None:
         self.synced = True

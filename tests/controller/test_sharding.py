@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from cluster import FakeCluster, Request
 from things import deployment, pod, workload
@@ -367,12 +368,14 @@ async def test_a_shard_that_is_lost_leaves_nothing_behind() -> None:
 # ----------------------------------------------------------------------------------------------------------------- what is kept
 
 
-def project(keeping: Keeping, kind: KindName) -> Callable[[bytes], Any]:
-    """The narrowed projection of a kind."""
-    return next(keeping.narrowed(each).project for each in kinds("required") if each.name is kind)
+def project(keeping: Keeping, kind: KindName, *, listed: bool) -> Callable[[bytes], Any]:
+    """The narrowed projection of a kind, as a list's page is decoded or as a watch's event is."""
+    narrowed = next(keeping.narrowed(each) for each in kinds("required") if each.name is kind)
+    return (lambda raw: narrowed.shrink(msgspec.json.decode(raw, type=narrowed.shape))) if listed else narrowed.project
 
 
-def test_a_workload_goes_when_its_pod_is_known_to_be_foreign_and_not_before() -> None:
+@pytest.mark.parametrize("listed", [True, False], ids=["in a list", "in a watch"])
+def test_a_workload_goes_when_its_pod_is_known_to_be_foreign_and_not_before(listed: bool) -> None:
     """Streams of two kinds have no common order: what cannot be told is kept."""
     import json
 
@@ -381,7 +384,7 @@ def test_a_workload_goes_when_its_pod_is_known_to_be_foreign_and_not_before() ->
     member["metadata"] = {**member["metadata"], "uid": "uid-pod"}
     quota = json.dumps(workload(member, name="w")).encode()
     keeping = Keeping(SHARDS)
-    pods, workloads = project(keeping, KindName.POD), project(keeping, KindName.WORKLOAD)
+    pods, workloads = project(keeping, KindName.POD, listed=listed), project(keeping, KindName.WORKLOAD, listed=listed)
     foreign = (shard_of("uid-chat0", SHARDS) + 1) % SHARDS
     keeping.keep(frozenset({foreign}))
     assert workloads(quota) is not None
