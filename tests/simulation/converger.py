@@ -100,6 +100,8 @@ class Converger:
 
     def _shed(self, deployment: Object, owned: list[Object]) -> None:
         counts = {role["name"]: positions(role) for role in deployment["spec"]["roles"]}
+        if any("elasticEp" in role for role in deployment["spec"]["roles"]):
+            counts[elastic_head(deployment)["name"]] = 1
         for item in owned:
             ordinal = labels(item).get(keys.POD_ORDINAL, "")
             if ordinal.isdigit() and int(ordinal) >= counts.get(labels(item).get(keys.COMPONENT, ""), 0) and not is_leaving(item):

@@ -40,6 +40,9 @@ class Disturbances:
 
     # ------------------------------------------------------------------------------------------------------- API server
 
+    def _wait(self, _step: Step) -> None:
+        """Nothing happens, and what goes on goes on."""
+
     def _plural(self, at: float) -> str:
         return WATCHED[int(at * len(WATCHED))]
 
