@@ -116,7 +116,7 @@ async def read_object(request: web.BaseRequest) -> Any:
     if kind == MEDIA_TYPE:
         try:
             return decode_object(await read_body(request))
-        except (ProtobufError, UnicodeDecodeError) as fault:
+        except (ProtobufError, AttributeError, TypeError, UnicodeDecodeError) as fault:  # a number where a message should be, and its like
             raise statuses.unsupported_media_type(f"application/vnd.kubernetes.protobuf: {fault}") from fault
     if kind not in {"application/json", "application/yaml", "application/octet-stream", "text/yaml"}:
         accepted = "application/json, application/yaml"

@@ -175,6 +175,14 @@ _NUMBERS = frozenset({"Restarts", "Data", "Secrets", "Webhooks"})
 _HIDES_NAME = frozenset({"Event"})
 
 
+def _shown(cell: Cell, obj: JSON, now: datetime) -> Any:
+    """The cell. Built-in kinds are stored as they come: one whose status has another shape must not hide all the others."""
+    try:
+        return cell(obj, now)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return "<invalid>"
+
+
 class Rendering:
     """How one resource is rendered."""
 
@@ -195,7 +203,7 @@ class Rendering:
 
     def row(self, obj: JSON, now: datetime, include: str) -> JSON:
         """One row; `include` is Metadata (default), Object or None."""
-        out: JSON = {"cells": [cell(obj, now) for cell in self._cells]}
+        out: JSON = {"cells": [_shown(cell, obj, now) for cell in self._cells]}
         if include == "Object":
             out["object"] = obj
         elif include != "None":

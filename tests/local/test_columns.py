@@ -93,3 +93,10 @@ def test_pods_are_shown_as_kubectl_shows_them(more: dict[str, Any], cells: list[
     """Readiness, the most telling reason, restarts."""
     obj = {"spec": {"containers": [{}]}, **more, "metadata": {"name": "p", **more.get("metadata", {})}}
     assert Rendering(PODS).row(obj, NOW, "None")["cells"][:4] == cells
+
+
+def test_a_pod_whose_status_has_another_shape_hides_no_other() -> None:
+    """Its cells say so, and the list goes on."""
+    strange = {"metadata": {"name": "q"}, "status": {"containerStatuses": "x"}}
+    table = Rendering(PODS).table([strange, {"metadata": {"name": "p"}, "status": {"phase": "Running"}}], NOW, "None", {})
+    assert [row["cells"][:4] for row in table["rows"]] == [["q", "<invalid>", "<invalid>", "<invalid>"], ["p", "0/0", "Running", 0]]

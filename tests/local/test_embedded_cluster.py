@@ -282,6 +282,8 @@ PROTOBUF_EDGES = {
     "no envelope": b"nonsense",
     "a kind that is not read": _envelope("Pod", b""),
     "a field that is not read": _envelope("ConfigMap", _field(9, b"x")),
+    "a number where a text should be": _envelope("ConfigMap", bytes([1 << 3, 5])),
+    "a number in the envelope": MAGIC + bytes([1 << 3, 5]),
     "cut off": _envelope("ConfigMap", _field(1, b"abc"))[:-2],
 }
 
