@@ -57,8 +57,8 @@ def quantity(description: str, *, pattern: str = QUANTITY, low: int | None = Non
 
 
 def obj(description: str, properties: dict[str, Schema], *, required: tuple[str, ...] = (), **more: Any) -> Schema:
-    """An object with those members."""
-    out: Schema = {"description": description, "type": "object", "properties": properties}
+    """An object with those members. Without any there is no `properties`: a server drops an empty one, and agents see a difference."""
+    out: Schema = {"description": description, "type": "object"} | ({"properties": properties} if properties else {})
     if required:
         out["required"] = list(required)
     return out | more
