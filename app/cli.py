@@ -35,9 +35,9 @@ class LazyGroup(click.Group):
         """The verb's command, or None for an unknown name."""
         if cmd_name not in VERBS:
             return None
-        collector.relax()
         module, attribute = VERBS[cmd_name][0].split(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        with collector.resting():
+            command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

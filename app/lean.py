@@ -16,12 +16,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from app import collector
+
 
 def prepare() -> None:
     """Import them. Costs nothing the second time."""
     for library, spared in (("structlog", _no_rich), ("aiohttp", _trust_later), ("fastapi", _models_later)):
         if library not in sys.modules:
-            with spared():
+            with collector.resting(), spared():
                 importlib.import_module(library)
 
 

@@ -109,7 +109,7 @@ def measure() -> dict[str, Any]:
     measured = asyncio.run(starts())
     cpu = sorted(one["cpu"] for one in measured)
     python, _ = child(sys.executable, "-c", "pass")
-    service, _ = child(sys.executable, "-c", "import app.verbs.serve, app.service, kube.config")
+    service, _ = child(sys.executable, "-c", "import app.verbs.serve; from app import lean; lean.prepare(); import app.serving")
     verb, _ = child(sys.executable, "-m", "app.cli", "args", "--engine", "vllm", "--", "--tensor-parallel-size", "2")
     return {
         f"cold start to /readyz, CPU s, median of {len(cpu)}": statistics.median(cpu),

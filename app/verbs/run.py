@@ -68,11 +68,12 @@ def command(*, effective: Effective, name: str, once: bool, speed: float, port: 
       2    the call itself is wrong, or the scenario cannot be read
       130  --once was interrupted
     """
-    from app import lean
+    from app import collector, lean
 
-    lean.prepare()
-    from app import logging, loop
-    from app.local_run import LocalRun, Plan, find_scenario, scenario_names
+    with collector.resting():
+        lean.prepare()
+        from app import logging, loop
+        from app.local_run import LocalRun, Plan, find_scenario, scenario_names
 
     if listing:
         for known in scenario_names():

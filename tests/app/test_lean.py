@@ -17,7 +17,7 @@ from app.cli import main
 main.get_command(None, "serve")
 from app import lean
 lean.prepare()
-import app.logging, app.loop, app.service, kube.config, kube.borrowed
+import app.logging, app.loop, app.serving, kube.borrowed
 kube.borrowed.borrow()
 loaded = sorted(sys.modules)
 
