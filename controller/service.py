@@ -7,6 +7,7 @@ its reason: a restart is honest, a half-alive controller is not.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import structlog
@@ -125,7 +126,7 @@ class Controller:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for name, reflector in self.reflectors.items():
-                group.create_task(_endless(lambda each=reflector: self._reflect(each), f"reflector {name}"), name=f"reflector {name}")
+                group.create_task(_endless(partial(self._reflect, reflector), f"reflector {name}"), name=f"reflector {name}")
             group.create_task(_endless(self.definitions.run, "definitions"), name="definitions")
             group.create_task(_endless(self.recorder.run, "events"), name="events")
             if isinstance(self.election, ShardElection):
