@@ -20,7 +20,7 @@ a laptop: `converge` (the operator), `quota` (Kueue), `ready`, `lose` and `evict
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -34,6 +34,7 @@ from local.wire import JSON, encode
 
 MANAGER = "scenario"
 ACTS = ("apply", "patch", "status", "delete", "converge", "quota", "ready", "lose", "evict", "router", "bind", "decide", "release", "scale")
+_SAID = ("reason", "message", "flavor")  # what Kueue may say
 _KEYS = {"at", "say", "as", "refused", *ACTS}
 
 
@@ -103,7 +104,45 @@ def _step(entry: Any, where: str) -> Step:
     what = entry[acts[0]]
     if not isinstance(what, list if acts[0] == "apply" else dict):
         raise ScenarioError(f"{where}: {acts[0]} takes {'a list of objects' if acts[0] == 'apply' else 'a mapping'}")
+    for fault in _faults(acts[0], what):
+        raise ScenarioError(f"{where}: {acts[0]}: {fault}")
     return Step(float(at), str(entry.get("say") or acts[0]), acts[0], what, str(entry.get("as", "")), bool(entry.get("refused")))
+
+
+def _faults(act: str, what: Any) -> Iterator[str]:
+    """What an act would stumble over when its time comes."""
+    if act == "apply":
+        for index, obj in enumerate(what):
+            if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict) or not obj["metadata"].get("name"):
+                yield f"entry {index + 1} is no object with a name"
+            elif not _known(obj):
+                yield f"entry {index + 1}: a scenario does not know {obj.get('apiVersion')} {obj.get('kind')}"
+        return
+    if act in {"patch", "status", "delete"}:
+        bodies = {"patch": ("merge", "json"), "status": ("merge",), "delete": ()}[act]
+        if not _known(what):
+            yield f"a scenario does not know {what.get('apiVersion', 'v1')} {what.get('kind')}"
+        if not what.get("name"):
+            yield "the object's name is missing"
+        if bodies and not any(key in what for key in bodies):
+            yield f"{' or '.join(bodies)} is missing"
+        return
+    words = _words(act)
+    if strange := sorted(what.keys() - words.keys()):
+        yield f"unknown {', '.join(strange)}; it takes {', '.join(words)}"
+    if missing := [word for word, needed in words.items() if needed and word not in what]:
+        yield f"{', '.join(missing)} is missing"
+
+
+def _words(act: str) -> dict[str, bool]:
+    """What a part of the cast takes, and whether it has to be given."""
+    words = {"deployment": True}
+    for name, parameter in list(inspect.signature(getattr(Cast, act)).parameters.items())[2:]:
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            words |= dict.fromkeys(_SAID, False)
+        else:
+            words[name] = parameter.default is inspect.Parameter.empty
+    return words
 
 
 async def play(scenario: Scenario, client: Client, clock: Clock, on_step: OnStep | None = None, *, become: Become | None = None) -> None:
@@ -111,7 +150,7 @@ async def play(scenario: Scenario, client: Client, clock: Clock, on_step: OnStep
 
     A step is told before it is done, a write that is to be refused afterwards, with the words of the refusal.
 
-    Raises the client's errors, ScenarioError where a write that must be refused is not.
+    Raises the client's errors, and ScenarioError where a write that must be refused is not, or a step cannot be done as it is written.
     """
     cast = Cast(client, clock, scenario.namespace, become)
     start = clock.monotonic()
@@ -137,6 +176,8 @@ async def _perform(cast: Cast, step: Step) -> str:
     try:
         actors = await cast.as_user(step.user) if step.user else cast
         await _act(actors, step.act, step.what)
+    except (AttributeError, KeyError, TypeError) as fault:
+        raise ScenarioError(f"t={step.at:g}s: {step.say}: {step.act} cannot be done as it is written: {fault!r}") from fault
     except Exception as fault:
         if step.refused and 400 <= code_of(fault) < 500:
             return str(getattr(fault, "message", fault))
@@ -165,8 +206,12 @@ async def _act(cast: Cast, act: str, what: Any) -> None:
             await getattr(cast, act)(what["deployment"], **part)
 
 
+def _known(what: JSON) -> Place | None:
+    return KNOWN.get((str(what.get("apiVersion", "v1")), str(what.get("kind", ""))))
+
+
 def _place(what: JSON) -> Place:
-    found = KNOWN.get((str(what.get("apiVersion", "v1")), str(what.get("kind", ""))))
+    found = _known(what)
     if found is None:
         raise ScenarioError(f"a scenario does not know {what.get('apiVersion')} {what.get('kind')}")
     return found

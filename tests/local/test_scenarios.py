@@ -31,6 +31,20 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "no act": ({"steps": [{"at": 0, "say": "x"}]}, "exactly one"),
     "apply of no list": ({"steps": [{"at": 0, "apply": {}}]}, "a list of objects"),
     "an act without its mapping": ({"steps": [{"at": 0, "ready": []}]}, "takes a mapping"),
+    "an object without a name": ({"steps": [{"at": 0, "apply": [{"kind": "Pod"}]}]}, "step 1: apply: entry 1 is no object with a name"),
+    "a kind that nobody knows": (
+        {"steps": [{"at": 0, "apply": [{"apiVersion": "v1", "kind": "Pot", "metadata": {"name": "a"}}]}]},
+        "does not know v1 Pot",
+    ),
+    "a patch of nothing": ({"steps": [{"at": 0, "patch": {"kind": "Pod", "name": "a"}}]}, "merge or json is missing"),
+    "a deletion without a name": ({"steps": [{"at": 0, "delete": {"kind": "Pod"}}]}, "name is missing"),
+    "an act without its deployment": ({"steps": [{"at": 0, "converge": {}}]}, "converge: deployment is missing"),
+    "an act with a word too many": (
+        {"steps": [{"at": 0, "ready": {"deployment": "a", "role": "b"}}]},
+        "unknown role; it takes deployment, ready, roles, ordinals, members, message",
+    ),
+    "what Kueue does not say": ({"steps": [{"at": 0, "quota": {"deployment": "a", "why": "b"}}]}, "unknown why"),
+    "an act with a word too few": ({"steps": [{"at": 0, "lose": {"deployment": "a", "role": "b"}}]}, "lose: ordinal is missing"),
     "steps out of order": ({"steps": [{"at": 2, "apply": []}, {"at": 1, "apply": []}]}, "order of their times"),
 }
 
@@ -131,3 +145,19 @@ async def test_a_mistake_in_a_step_is_said(tmp_path: Path, act: str, what: Any, 
     start = load("prefill-decode")
     with pytest.raises(ValueError, match=words):
         await _played(tmp_path, Scenario("x", "", start.namespace, (*start.steps[:2], Step(1.0, "x", act, what))))
+
+
+async def test_a_step_that_cannot_be_done_as_it_is_written_is_named(tmp_path: Path) -> None:
+    """With its time and its sentence, and not in a traceback."""
+
+    class OneDeployment:
+        """Whatever is asked for is this."""
+
+        async def get(self, resource: Any, name: str, namespace: str | None = None) -> bytes:
+            """The deployment."""
+            return b'{"spec":{"roles":[{"name":"server"}]}}'
+
+    path = tmp_path / "s.yaml"
+    path.write_text("steps: [{at: 1, say: all are ready, ready: {deployment: a, ordinals: 5}}]")
+    with pytest.raises(ValueError, match="t=1s: all are ready: ready cannot be done as it is written: TypeError"):
+        await play(load(path), OneDeployment(), HastyClock())  # type: ignore[arg-type]
