@@ -3,6 +3,7 @@
 A write goes over the version that was read, so it meets what its writer saw or fails. The times inside a Lease are not compared with ours.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +12,7 @@ import msgspec
 import structlog
 
 from api.clock import Clock
-from controller.election import Lease, LeaseMeta, LeaseSpec, micro_time
+from controller.election import PATIENCE, Lease, LeaseMeta, LeaseSpec, micro_time
 from controller.settings import ControllerSettings
 from controller.waiting import within
 from kube.client import Client
@@ -57,6 +58,7 @@ class LeaseBook:
         self._clock = clock
         self._names = frozenset(names)
         self._sights: dict[str, Sight] = {}
+        self._answers: dict[str, int] = {}  # how many of our writes to a Lease were answered
 
     def get(self, name: str) -> Sight | None:
         """As it was last seen; None where there is none."""
@@ -68,17 +70,23 @@ class LeaseBook:
         return not sight.holder or self._clock.monotonic() - sight.at >= (spec.lease_duration_seconds or self._settings.lease_duration)
 
     async def look(self) -> None:
-        """Read them all. Raises KubeError, TimeoutError or MsgspecError, and knows nothing new then."""
-        found = await within(self._clock, self._settings.renew_deadline / 2, self._list())
-        for name in self._sights.keys() - found.keys():
-            del self._sights[name]
-        for lease in found.values():
-            self._observe(lease)
+        """Read them all. Raises KubeError, TimeoutError or MsgspecError, and knows nothing new then.
+
+        A list that was under way while a write of ours was answered may be older than that answer, and tells nothing of that Lease.
+        """
+        before = dict(self._answers)
+        found = await within(self._clock, self._settings.renew_deadline * PATIENCE, self._list())
+        for name in self._names:
+            if self._answers.get(name) == before.get(name):
+                if name in found:
+                    self._observe(found[name])
+                else:
+                    self._sights.pop(name, None)
 
     async def put(self, name: str, holder: str | None, notes: dict[str, str | None] | None = None, *, within_seconds: float = 1e9) -> bool:
         """Write one over what was read of it, or make it. `holder` None leaves the spec, empty frees it; a note that is None goes.
 
-        False when that was not done within the seconds given and half the renew deadline.
+        False when that was not done within the seconds given, and most of the renew deadline.
         """
         sight = self._sights.get(name)
         lease = sight.lease if sight is not None else Lease(metadata=LeaseMeta(name, self._settings.lease_namespace))
@@ -91,12 +99,13 @@ class LeaseBook:
         body, namespace = msgspec.json.encode(lease), self._settings.lease_namespace
         write = self._client.create(LEASES, body, namespace) if sight is None else self._client.replace(LEASES, name, body, namespace)
         try:
-            answer = await within(self._clock, min(self._settings.renew_deadline / 2, max(within_seconds, 0.0)), write)
+            answer = await within(self._clock, min(self._settings.renew_deadline * PATIENCE, max(within_seconds, 0.0)), write)
             self._observe(_lease_of(answer))
         except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
             level = log.debug if isinstance(error, Conflict) else log.warning
             level("lease not written", lease=name, error=str(error))
             return False
+        self._answers[name] = self._answers.get(name, 0) + 1
         return True
 
     def _held(self, spec: LeaseSpec, holder: str, *, new: bool) -> LeaseSpec:
@@ -104,7 +113,7 @@ class LeaseBook:
         kept = not holder or spec.holder_identity == holder
         return LeaseSpec(
             holder,
-            int(self._settings.lease_duration) if holder else 1,
+            math.ceil(self._settings.lease_duration) if holder else 1,
             spec.acquire_time if kept else now,
             now,
             (spec.lease_transitions or 0) + (0 if kept or new else 1),

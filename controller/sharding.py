@@ -26,6 +26,8 @@ from kube.errors import KubeError
 
 # Between two rounds: this share of the retry period, and up to half as much again.
 PAUSE: Final = 0.8
+# Of the renew deadline: what is left of it when we renew the common Lease though nobody was seen to.
+DUE: Final = 0.75
 # A free shard that its rightful taker left alone for so many retry periods is anybody's.
 PATIENCE: Final = 2.0
 
@@ -107,7 +109,7 @@ class ShardElection:
     def may_write(self, shard: int) -> bool:
         """Whether both Leases are certainly still ours: each was renewed within the renew deadline, which ends before a take-over may."""
         term = self._terms.get(shard)
-        return term is not None and not term.ending and self._left(term) > 0
+        return term is not None and not term.ending and self._left(term, self._settings.renew_deadline) > 0
 
     # ------------------------------------------------------------------------------------------------------------ rounds
 
@@ -116,9 +118,12 @@ class ShardElection:
         async with asyncio.TaskGroup() as group:
             try:
                 while True:
+                    began = self._clock.monotonic()
                     await self._round(group, lead)
                     self.settled.set()
-                    await self._clock.sleep(self._pause())
+                    # From the round's start, not its end: where answers are slow they leave no time for a pause.
+                    pause = self._pause() - (self._clock.monotonic() - began)
+                    await self._clock.sleep(max(pause, self._settings.retry_period / 8))
             finally:
                 await self._leave()
 
@@ -128,23 +133,46 @@ class ShardElection:
 
     async def _round(self, group: asyncio.TaskGroup, lead: ForShard) -> None:
         started = self._clock.monotonic()
-        try:
-            await self._book.look()
-        except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
-            self.problem = self.problem and f"the Leases cannot be read: {error}"
-            log.debug("leases not read", error=str(error))
+        renewed: set[int] = set()
+        looked, *_ = await asyncio.gather(self._look(), self._renew_common(), *(self._renew(shard, renewed) for shard in self.held))
+        if not looked:
             return
-        self.problem = ""
         rival = await self._keep_layout(started)
         self._looked_at = started
         if rival != self.rival:
             self.rival = rival
             log.warning("another number of shards is in force; waiting" if rival else "our number of shards is in force", holder=rival)
-        if rival or self._layout_left() <= 0:
+        if rival or self._layout_left(self._patience) <= 0:
             await self._end(self._terms, "layout")
             self._want(frozenset())
         else:
-            await self._keep_shards(group, lead)
+            await self._keep_shards(group, lead, renewed)
+
+    async def _look(self) -> bool:
+        try:
+            await self._book.look()
+        except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
+            self.problem = self.problem and f"the Leases cannot be read: {error}"
+            log.debug("leases not read", error=str(error))
+            return False
+        self.problem = ""
+        return True
+
+    async def _renew(self, shard: int, renewed: set[int]) -> None:
+        """Renew what we hold over what we last saw, without waiting to read it. Whoever touched it meanwhile is met by a conflict."""
+        term, sight, began = self._terms[shard], self._book.get(self.layout.lease(shard)), self._clock.monotonic()
+        if sight is None or sight.holder != self._me or CLAIM in sight.notes:
+            return
+        if await self._book.put(self.layout.lease(shard), self._me, within_seconds=self._left(term, self._patience)):
+            term.renewed_at = began
+            renewed.add(shard)
+
+    async def _renew_common(self) -> None:
+        """The same of the common Lease, when nobody seems to."""
+        base, began = self._book.get(self.layout.base), self._clock.monotonic()
+        due = self._layout_left(self._settings.renew_deadline) < self._settings.renew_deadline * DUE
+        if due and base is not None and base.holder == self.layout.holder and await self._book.put(self.layout.base, base.holder):
+            self._layout_at = began
 
     async def _keep_layout(self, started: float) -> str:
         """Keep our number of shards in force; the holder's name where another is.
@@ -156,13 +184,13 @@ class ShardElection:
             return base.holder
         if base is not None and base.holder == self.layout.holder and base.changed and self._looked_at is not None:
             self._layout_at = max(self._layout_at or 0.0, self._looked_at)
-            if started - self._layout_at < self._settings.renew_deadline / 2:
-                return ""
+        if self._layout_at is not None and started - self._layout_at < self._settings.renew_deadline / 2:
+            return ""
         if await self._book.put(self.layout.base, self.layout.holder):
             self._layout_at = began
         return ""
 
-    async def _keep_shards(self, group: asyncio.TaskGroup, lead: ForShard) -> None:
+    async def _keep_shards(self, group: asyncio.TaskGroup, lead: ForShard, renewed: set[int]) -> None:
         preferred, seats = self.layout.preferred, self._seats()
         await self._end([shard for shard in self._terms if seats[shard].holder != self._me], "lost")
         granted = to_grant(self._me, seats, preferred)
@@ -176,7 +204,7 @@ class ShardElection:
                 elif not term.ending:
                     term.ending = True
                     term.handover = group.create_task(self._hand_over(seat.shard, term), name=f"hand over shard {seat.shard}")
-            elif seat.shard in taken or (seat.holder == self._me and (term is None or not term.ending)):
+            elif seat.shard in taken or (seat.holder == self._me and seat.shard not in renewed and (term is None or not term.ending)):
                 jobs.append(self._take(group, lead, seat))
         await asyncio.gather(*jobs)
         claims = frozenset(to_claim(self._me, seats, preferred, self.wanted, self._shuffled))
@@ -207,7 +235,7 @@ class ShardElection:
         shard, began = seat.shard, self._clock.monotonic()
         term = self._terms.get(shard)
         notes: dict[str, str | None] = {CLAIM: None, PREFERRED: "true" if shard == self.layout.preferred else None}
-        left = self._left(term) if term is not None else self._settings.renew_deadline
+        left = self._left(term, self._patience) if term is not None else self._settings.renew_deadline
         if not await self._book.put(self.layout.lease(shard), self._me, notes, within_seconds=left):
             return
         term = self._terms.get(shard)
@@ -229,7 +257,7 @@ class ShardElection:
             await first_of(lead(shard), self._spent(term), term.over.wait())
         finally:
             master.set(0)
-            if self._left(term) <= 0 and not term.ending:
+            if self._left(term, self._patience) <= 0 and not term.ending:
                 metrics.SHARDS_GIVEN.labels("expired").inc()
                 log.warning("the lease of a shard was not renewed in time", shard=shard, of=self.layout.shards)
             term.ending = True
@@ -237,7 +265,7 @@ class ShardElection:
             self._changed()
 
     async def _spent(self, term: _Term) -> None:
-        while (left := self._left(term)) > 0:
+        while (left := self._left(term, self._patience)) > 0:
             await self._clock.sleep(left)
 
     async def _hand_over(self, shard: int, term: _Term) -> None:
@@ -287,12 +315,17 @@ class ShardElection:
             self._kept = self.kept
             self._on_change()
 
-    def _left(self, term: _Term) -> float:
-        """Seconds until a term is over at the latest."""
-        return min(self._settings.renew_deadline - (self._clock.monotonic() - term.renewed_at), self._layout_left())
+    @property
+    def _patience(self) -> float:
+        """Seconds after the last renewal at which a term is given up. Past the renew deadline it writes nothing, but an answer may come."""
+        return (self._settings.renew_deadline + self._settings.lease_duration) / 2
 
-    def _layout_left(self) -> float:
-        return -1.0 if self._layout_at is None else self._settings.renew_deadline - (self._clock.monotonic() - self._layout_at)
+    def _left(self, term: _Term, seconds: float) -> float:
+        """How many of those seconds after the last renewal of its own Lease and of the common one are left to a term."""
+        return min(seconds - (self._clock.monotonic() - term.renewed_at), self._layout_left(seconds))
+
+    def _layout_left(self, seconds: float) -> float:
+        return -1.0 if self._layout_at is None else seconds - (self._clock.monotonic() - self._layout_at)
 
 
 def _asks(me: str, seat: Seat) -> bool:
