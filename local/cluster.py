@@ -215,5 +215,6 @@ class EmbeddedCluster:
         for key in list(table.order):
             self.store.remove(table_name, key, table.entries[key].object(), rows[0].selectable if rows else ())
         self.registry.replace(*table_name, ())
+        table.forget_history(self.store.revision)  # a definition of the same name may come again, and means other objects
         for watcher in table.watchers:
             watcher.end()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from local_world import MAPS, PODS, StillClock, config_map, owner, pod, running, settle
+from local_world import MAPS, PODS, StillClock, config_map, lines, owner, pod, running, settle
 
 from local.cluster import EmbeddedCluster
 from local.garbage import COLLECTOR
@@ -167,11 +167,14 @@ async def test_a_definition_that_is_posted_again_starts_empty(world: World) -> N
     _, client, _ = world
     objects = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads"
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    before = (await client.get(objects)).json()["metadata"]["resourceVersion"]
     await client.post(objects, json={"metadata": {"name": "w"}})
     assert (await client.delete(f"{definitions}/workloads.kueue.x-k8s.io")).status_code == 200
     assert (await client.get(objects)).status_code == 404
     assert (await client.post(definitions, json=workload_definition())).status_code == 201
     assert (await client.get(objects)).json()["items"] == []
+    again = await client.get(objects, params={"watch": "true", "resourceVersion": before, "timeoutSeconds": "1"})
+    assert [event["object"]["code"] for event in lines(again.text)] == [410], "what was before is another kind's story"
 
 
 class Answers:
