@@ -4,6 +4,9 @@ BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 ARGS ?=
 
+# Where writing bytecode is forbidden, every start of ours compiles every source anew, in tests and benches too.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help run test coverage test-cluster test-engines test-packaging lint format bench bench-fleet fuzz simulate docs crds chart sbom wheel clean
 

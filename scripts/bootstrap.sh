@@ -30,4 +30,6 @@ if ! "$venv/bin/python" -m pip install --help | grep -q -e '--group'; then
   "$venv/bin/python" -m pip install -q --disable-pip-version-check -U pip
 fi
 "$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e . --group dev
+# As an installed wheel is: no first start that compiles.
+"$venv/bin/python" -m compileall -q api app certs controller deploy engines kube local webhooks
 touch "$venv/.installed"
