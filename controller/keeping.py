@@ -13,14 +13,17 @@ from typing import Any, Final
 import msgspec
 
 from api import keys
-from api.objects import Deployment, Pod, Service, Workload
+from api.objects import Deployment, OwnerReference, Pod, Service, Workload
 from controller.kinds import CachedDeployment, Kind, KindName
+from controller.projection import WirePod, WireService, WireWorkload
 from controller.shards import shard_of
 
 # In this order: that a Pod is foreign is known before its Workload is looked at.
 NARROWED: Final = (KindName.DEPLOYMENT, KindName.POD, KindName.SERVICE, KindName.ROUTER, KindName.WORKLOAD)
 # Foreign Pods that are remembered. Forgetting them costs memory for their Workloads, never a status.
 BOUND: Final = 1 << 21
+
+_owners: Final = msgspec.json.Decoder(tuple[OwnerReference, ...]).decode
 
 
 class Keeping:
@@ -55,24 +58,26 @@ class Keeping:
             await self._grown.wait()
 
     def narrowed(self, kind: Kind) -> Kind:
-        """The same kind with foreign objects dropped."""
+        """The same kind with foreign objects dropped: where that is possible before they are made small, so that they fill no tables."""
         if kind.name not in NARROWED:
             return kind
         project, shrink, name = kind.project, kind.shrink, kind.name
 
-        def kept(item: Any) -> Any:
-            return item if item is not None and self.keeps(name, item) else None
+        def shrunk(decoded: Any) -> Any:
+            return shrink(decoded) if self.keeps(name, decoded) else None
+
+        if kind.shape is not None:
+            decode = msgspec.json.Decoder(kind.shape).decode
+            return replace(kind, project=lambda raw: shrunk(decode(raw)), shrink=shrunk)
 
         def projected(raw: bytes | msgspec.Raw) -> Any:
-            return kept(project(raw))
+            item = project(raw)
+            return item if item is not None and self.keeps(name, item) else None
 
-        def shrunk(decoded: Any) -> Any:
-            return kept(shrink(decoded))
-
-        return replace(kind, project=projected, shrink=shrunk)
+        return replace(kind, project=projected)
 
     def keeps(self, kind: KindName, item: Any) -> bool:
-        """Whether the object belongs to a kept shard, or may."""
+        """Whether the object belongs to a kept shard, or may. It may be as it came or as it is kept."""
         return _QUESTIONS[kind](self, item)
 
     def ours(self, uid: str) -> bool:
@@ -82,12 +87,14 @@ class Keeping:
     def _deployment(self, item: CachedDeployment) -> bool:
         return self.ours(item.metadata.uid)
 
-    def _child(self, item: Service | Deployment) -> bool:
+    def _child(self, item: WireService | Service | Deployment) -> bool:
         owner = item.metadata.controller
         return owner is None or self.ours(owner.uid)
 
-    def _pod(self, pod: Pod) -> bool:
-        owner = pod.metadata.controller
+    def _pod(self, pod: WirePod | Pod) -> bool:
+        references = pod.metadata.owner_references
+        owners = _owners(references) if isinstance(references, msgspec.Raw) else references
+        owner = next((ref for ref in owners if ref.controller), None)
         if owner is None or owner.kind != keys.MODEL_DEPLOYMENT or self.ours(owner.uid):
             return True
         if len(self._foreign) >= BOUND:
@@ -95,7 +102,7 @@ class Keeping:
         self._foreign.add(hash(pod.metadata.uid))
         return False
 
-    def _workload(self, workload: Workload) -> bool:
+    def _workload(self, workload: WireWorkload | Workload) -> bool:
         owners = [hash(ref.uid) for ref in workload.metadata.owner_references if ref.kind == "Pod"]
         return not owners or not self._foreign.issuperset(owners)
 
