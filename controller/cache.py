@@ -139,7 +139,6 @@ class Cache:
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self.stores: dict[KindName, Store] = {kind.name: Store(kind) for kind in kinds}
         self._pods = Index()  # deployment key -> Pod keys
-        self._pod_deployment: dict[str, Key] = {}  # Pod UID -> deployment key
         self._keys: dict[Key, Key] = {}
         self._workloads = Index()  # Pod UID -> Workload keys
         self._children: dict[KindName, Index] = {KindName.SERVICE: Index(), KindName.ROUTER: Index()}
@@ -207,12 +206,8 @@ class Cache:
             return {after}  # type: ignore[arg-type]  # there is one: most changes of Pods move nothing
         if old is not None:
             self._pods.discard(before, key_of(old.metadata))
-            if new is None or new.metadata.uid != old.metadata.uid:
-                self._pod_deployment.pop(old.metadata.uid, None)
         if new is not None and after is not None:
-            after = self._same_key(after)
-            self._pods.add(after, key_of(new.metadata))
-            self._pod_deployment[new.metadata.uid] = after
+            self._pods.add(self._same_key(after), key_of(new.metadata))
         return {key for key in (before, after) if key is not None}
 
     def _index_workload(self, old: Workload | None, new: Workload | None) -> set[Key]:
@@ -224,7 +219,19 @@ class Cache:
                 self._workloads.discard(uid, key)
             for uid in after - before:
                 self._workloads.add(uid, key)
-        return {self._pod_deployment[uid] for uid in before | after if uid in self._pod_deployment}
+        return self._deployments_of(old) | self._deployments_of(new)
+
+    def _deployments_of(self, workload: Workload | None) -> set[Key]:
+        """The deployments whose Pods own the Workload, as far as those Pods are known."""
+        found: set[Key] = set()
+        if workload is None:
+            return found
+        pods, namespace = self.stores[KindName.POD].objects, workload.metadata.namespace
+        for ref in workload.metadata.owner_references:
+            pod = pods.get(Key(namespace, ref.name)) if ref.kind == "Pod" else None
+            if pod is not None and pod.metadata.uid == ref.uid:
+                found.add(_instance(pod))
+        return found
 
     def _same_key(self, key: Key) -> Key:
         """The key object that is already held, so that a hundred thousand Pods do not bring one each."""

@@ -21,9 +21,8 @@ from api.objects import (
     ModelDeployment,
     ModelDeploymentScaler,
     ObjectMeta,
-    Service,
 )
-from controller.projection import Commons, WirePod, WireWorkload
+from controller.projection import Commons, WirePod, WireService, WireWorkload
 from controller.snapshot import decode_deployment
 from kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 
@@ -112,7 +111,7 @@ def _of_a_pod(workload: WireWorkload) -> bool:
     return any(ref.kind == "Pod" and ref.api_version == "v1" for ref in workload.metadata.owner_references)
 
 
-def _owned_by_us(item: Service | Deployment) -> bool:
+def _owned_by_us(item: WireService | Deployment) -> bool:
     owner = item.metadata.controller
     return owner is not None and owner.kind == keys.MODEL_DEPLOYMENT and owner.api_version.partition("/")[0] == keys.GROUP
 
@@ -120,6 +119,7 @@ def _owned_by_us(item: Service | Deployment) -> bool:
 def kinds(kueue: str) -> tuple[Kind, ...]:
     """The table under that setting of `kueue`: with `absent` no Workload is ever read."""
     commons = Commons()
+    services = _kept(_owned_by_us, commons.service)
     always = (
         Kind(KindName.DEPLOYMENT, (MODEL_DEPLOYMENTS,), project_deployment, must_be_served=True),
         Kind(
@@ -131,7 +131,14 @@ def kinds(kueue: str) -> tuple[Kind, ...]:
             shape=WirePod,
             shrink=commons.pod,
         ),
-        Kind(KindName.SERVICE, (SERVICES,), _projector(Service, _kept(_owned_by_us)), must_be_served=True),
+        Kind(
+            KindName.SERVICE,
+            (SERVICES,),
+            _projector(WireService, services),
+            must_be_served=True,
+            shape=WireService,
+            shrink=services,
+        ),
         Kind(KindName.ROUTER, (DEPLOYMENTS,), _projector(Deployment, _kept(_owned_by_us)), must_be_served=True),
         Kind(KindName.BINDING, (BINDINGS,), _projector(KVCachePoolBinding)),
         Kind(KindName.POOL, (POOLS,), _projector(KVCachePool)),

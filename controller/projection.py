@@ -24,6 +24,7 @@ from api.objects import (
     Pod,
     PodSpec,
     PodStatus,
+    Service,
     Struct,
     Workload,
     WorkloadSpec,
@@ -109,16 +110,20 @@ class WirePod(Struct, frozen=True):
     status: _PodStatus = _PodStatus()
 
 
-class _WorkloadMeta(Struct, frozen=True):
-    """`metadata` of a Workload: labels and annotations are not read."""
+class _PlainMeta(Struct, frozen=True):
+    """`metadata` of an object of which only identity and owners are read."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls the object, if it has one."""
+        return next((ref for ref in self.owner_references if ref.controller), None)
 
 
 class _WorkloadStatus(Struct, frozen=True):
@@ -130,9 +135,20 @@ class _WorkloadStatus(Struct, frozen=True):
 class WireWorkload(Struct, frozen=True):
     """A Workload as far as its projection decodes it."""
 
-    metadata: _WorkloadMeta = _WorkloadMeta()
+    metadata: _PlainMeta = _PlainMeta()
     spec: WorkloadSpec = WorkloadSpec()
     status: _WorkloadStatus = _WorkloadStatus()
+
+
+class _ServiceSpec(Struct, frozen=True):
+    selector: Any = None
+
+
+class WireService(Struct, frozen=True):
+    """A Service as far as its projection decodes it: who owns it and whom it selects."""
+
+    metadata: _PlainMeta = _PlainMeta()
+    spec: _ServiceSpec = _ServiceSpec()
 
 
 # ------------------------------------------------------------------------------------------------------------- sharing
@@ -189,7 +205,7 @@ class Commons:
                 namespace=one(meta.namespace),
                 uid=meta.uid,
                 resource_version=meta.resource_version,
-                creation_timestamp=meta.creation_timestamp,
+                creation_timestamp=one(meta.creation_timestamp),
                 deletion_timestamp=meta.deletion_timestamp,
                 labels=self._labels(meta.labels),
                 annotations=self._annotations(meta.annotations),
@@ -209,22 +225,36 @@ class Commons:
 
     def workload(self, workload: WireWorkload) -> Workload:
         """A Workload's projection."""
-        meta, status = workload.metadata, workload.status
         return Workload(
-            metadata=ObjectMeta(
-                name=meta.name,
-                namespace=self.one(meta.namespace),
-                uid=meta.uid,
-                resource_version=meta.resource_version,
-                creation_timestamp=meta.creation_timestamp,
-                deletion_timestamp=meta.deletion_timestamp,
-                owner_references=meta.owner_references,
-            ),
+            metadata=self._plain(workload.metadata),
             spec=self.one(workload.spec),
-            status=self._workload_status(status),
+            status=self._workload_status(workload.status),
         )
 
+    def service(self, service: WireService) -> Service:
+        """A Service's projection."""
+        selector = service.spec.selector
+        return Service(metadata=self._plain(service.metadata), spec={} if selector is None else {"selector": selector})
+
     # -------------------------------------------------------------------------------------------------------------- parts
+
+    def _plain(self, meta: _PlainMeta) -> ObjectMeta:
+        one = self.one
+        return ObjectMeta(
+            name=meta.name,
+            namespace=one(meta.namespace),
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            deletion_timestamp=meta.deletion_timestamp,
+            owner_references=tuple(
+                [
+                    OwnerReference(
+                        api_version=one(ref.api_version), kind=one(ref.kind), name=ref.name, uid=ref.uid, controller=ref.controller
+                    )
+                    for ref in meta.owner_references
+                ]
+            ),
+        )
 
     def _labels(self, keyed: Any) -> dict[str, str]:
         """A Pod's own: an ordinal is among them, so only the texts are shared."""

@@ -142,7 +142,6 @@ def test_nothing_is_left_in_the_indexes() -> None:
     assert not len(cache._pods)
     assert not len(cache._workloads)
     assert not len(cache._referrers)
-    assert cache._pod_deployment == {}
 
 
 @pytest.mark.parametrize(("version", "than", "older"), [("9", "10", True), ("10", "9", False), ("10", "10", False), ("x", "10", False)])
