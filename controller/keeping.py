@@ -15,7 +15,7 @@ import msgspec
 from api import keys
 from api.objects import Deployment, OwnerReference, Pod, Service, Workload
 from controller.kinds import CachedDeployment, Kind, KindName
-from controller.projection import WirePod, WireService, WireWorkload
+from controller.projection import WirePod, WireWorkload
 from controller.shards import shard_of
 
 # In this order: that a Pod is foreign is known before its Workload is looked at.
@@ -87,7 +87,7 @@ class Keeping:
     def _deployment(self, item: CachedDeployment) -> bool:
         return self.ours(item.metadata.uid)
 
-    def _child(self, item: WireService | Service | Deployment) -> bool:
+    def _child(self, item: Service | Deployment) -> bool:
         owner = item.metadata.controller
         return owner is None or self.ours(owner.uid)
 
