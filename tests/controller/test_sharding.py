@@ -259,6 +259,16 @@ async def test_the_shards_of_a_dead_replica_are_taken_and_their_statuses_go_on()
         assert len(second.cache.stores[KindName.WORKLOAD].objects) == len(NAMES)
 
 
+async def test_a_shard_whose_lease_names_another_is_left_at_once() -> None:
+    """Whatever the clocks say: somebody forced it."""
+    async with fleet() as at:
+        only = await at.birth()
+        await at.pass_seconds(3)
+        at.api.touch("Lease", Layout("modelwarden", SHARDS).lease(2), lambda item: item["spec"].update(holderIdentity="z"), SYSTEM)
+        await at.pass_seconds(2.5)
+        assert only.election.held == {0, 1, 3}  # type: ignore[union-attr]
+
+
 async def test_a_clean_exit_gives_all_shards_back_at_once() -> None:
     """The next round of another takes them."""
     async with fleet() as at:
@@ -281,10 +291,10 @@ async def test_a_newcomer_knows_a_shard_before_it_asks_for_it() -> None:
         def claimed(request: Request) -> None:
             notes = (request.body or {}).get("metadata", {}).get("annotations") or {}
             if request.kind == "Lease" and request.verb == "replace" and notes:
-                lists.append(len(second.cache.deployments()))
+                lists.append(len(at.controllers[1].cache.deployments()))
 
-        second = await at.birth()
         at.api.fail = claimed  # type: ignore[assignment]
+        await at.birth()
         await at.pass_seconds(10)
         assert lists
         assert min(lists) > 0
