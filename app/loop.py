@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from app import collector
+from app import allocator, collector
 
 log = structlog.get_logger("process")
 
@@ -19,6 +19,7 @@ SAME_WISH_SECONDS = 0.5
 def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:
     """The exit code of `main`. The first SIGINT or SIGTERM sets its Event; the second cancels it."""
     collector.relax()
+    allocator.return_large_buffers()
     gc.freeze()  # what is loaded by now is never walked at all
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_with_signals(main))
