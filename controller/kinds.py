@@ -98,6 +98,10 @@ def project_deployment(raw: bytes | msgspec.Raw) -> CachedDeployment:
     return CachedDeployment(msgspec.structs.replace(deployment, status=status), spec_json)
 
 
+def _shared(cached: CachedDeployment, commons: Commons) -> CachedDeployment:
+    return CachedDeployment(commons.deployment(cached.deployment), cached.spec_json)
+
+
 def _projector(kind: type[Any], shrink: Callable[[Any], Any] = _as_it_is) -> Projection:
     decode = msgspec.json.Decoder(kind).decode
     return decode if shrink is _as_it_is else lambda raw: shrink(decode(raw))
@@ -121,7 +125,7 @@ def kinds(kueue: str) -> tuple[Kind, ...]:
     commons = Commons()
     services = _kept(_owned_by_us, commons.service)
     always = (
-        Kind(KindName.DEPLOYMENT, (MODEL_DEPLOYMENTS,), project_deployment, must_be_served=True),
+        Kind(KindName.DEPLOYMENT, (MODEL_DEPLOYMENTS,), lambda raw: _shared(project_deployment(raw), commons), must_be_served=True),
         Kind(
             KindName.POD,
             (PODS,),

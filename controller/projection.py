@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from api import keys
 from api.objects import (
@@ -19,11 +20,13 @@ from api.objects import (
     Container,
     ContainerPort,
     ContainerStatus,
+    ModelDeployment,
     ObjectMeta,
     OwnerReference,
     Pod,
     PodSpec,
     PodStatus,
+    Role,
     Service,
     Struct,
     Workload,
@@ -236,7 +239,23 @@ class Commons:
         selector = service.spec.selector
         return Service(metadata=self._plain(service.metadata), spec={} if selector is None else {"selector": selector})
 
+    def deployment(self, deployment: ModelDeployment) -> ModelDeployment:
+        """A ModelDeployment with the texts of its roles shared: most arguments are those of many others."""
+        spec = deployment.spec
+        return replace(deployment, spec=replace(spec, roles=tuple([self._role(role) for role in spec.roles])))
+
     # -------------------------------------------------------------------------------------------------------------- parts
+
+    def _role(self, role: Role) -> Role:
+        one = self.one
+        return replace(
+            role,
+            kind=one(role.kind),
+            instance_type=one(role.instance_type),
+            ports=one(role.ports),
+            extra_args=tuple([one(text) for text in role.extra_args]),
+            env=one(role.env),
+        )
 
     def _plain(self, meta: _PlainMeta) -> ObjectMeta:
         one = self.one

@@ -26,7 +26,7 @@ from controller.settings import ControllerSettings
 from controller.snapshot import Membership, Snapshot
 from controller.status.acts import Act, acts_of
 from controller.status.judge import Assessment, assess
-from controller.transitions import Sighting, pod_notices, sight, status_notices
+from controller.transitions import Sighting, kept, pod_notices, sight, status_notices
 from controller.writer import FORGET_AFTER, Writer
 from kube.errors import Conflict, KubeError, NotFound
 
@@ -233,7 +233,7 @@ class Runner:
     def _tell(self, key: Key, snapshot: Snapshot, status: Status, *, wrote: bool) -> None:
         seen = sight(pod for pod in snapshot.pods if _owned(pod.metadata.controller, snapshot.deployment.metadata.uid))
         notices = pod_notices(self._sightings.get(key), seen)
-        self._sightings[key] = seen
+        self._sightings[key] = kept(seen)
         if wrote:
             notices += status_notices(snapshot.previous, status)
         for notice in notices:

@@ -5,6 +5,7 @@ is the first sighting after this process began to lead.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from api.objects import Pod
@@ -68,6 +69,16 @@ def sight(pods: Iterable[Pod]) -> dict[str, Sighting]:
         )
         for pod in pods
     }
+
+
+def kept(seen: dict[str, Sighting]) -> dict[str, Sighting]:
+    """A sighting as it is remembered: without names, which only news are told with, so that a hundred thousand Pods share a few."""
+    return {uid: _nameless(leaving, evicted, restarts) for uid, (_, leaving, evicted, restarts) in seen.items()}
+
+
+@lru_cache(maxsize=1024)
+def _nameless(leaving: bool, evicted: bool, restarts: int) -> Sighting:
+    return Sighting("", leaving, evicted, restarts)
 
 
 def pod_notices(old: dict[str, Sighting] | None, new: dict[str, Sighting]) -> list[Notice]:

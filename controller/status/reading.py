@@ -40,7 +40,7 @@ def declares(engine: EngineSpec, container: Container, destination: str) -> bool
     return found is not None and found.option(destination) is not None
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _read(
     engine: str,
     version: str | None,
