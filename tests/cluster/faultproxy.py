@@ -12,7 +12,8 @@ import json
 import ssl
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -219,9 +220,9 @@ class FaultProxy:
                 response.content_type = "application/json"
                 await self._pass()
                 await response.prepare(request)
-                async for chunk in answer.content.iter_any():
-                    await self._pass()
-                    await response.write(chunk)
+                async with aclosing(self._later(answer.content)) as chunks:
+                    async for chunk in chunks:
+                        await response.write(chunk)
                 await response.write_eof()
         except (aiohttp.ClientError, ConnectionError):
             self._break(request)
@@ -229,6 +230,27 @@ class FaultProxy:
             self._watches.discard(task)
             call.answered = time.monotonic()
         return response
+
+    async def _later(self, content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+        """The chunks in their order, each as late as the delay says: one that is kept back does not keep back the next any longer."""
+        came: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+        async def read() -> None:
+            try:
+                async for chunk in content.iter_any():
+                    came.put_nowait((time.monotonic(), chunk))
+            except aiohttp.ClientError:
+                pass
+            came.put_nowait((time.monotonic(), b""))
+
+        reading = asyncio.create_task(read())
+        try:
+            while (item := await came.get())[1]:
+                await asyncio.sleep(max(0.0, item[0] + self._delay - time.monotonic()))
+                await self._open.wait()
+                yield item[1]
+        finally:
+            reading.cancel()
 
     def _break(self, request: web.BaseRequest) -> None:
         if request.transport is not None:

@@ -43,7 +43,7 @@ class Times:
     retry: float = 2
 
 
-SHORT = Times(4, 3, 0.5)
+SHORT = Times(6, 4.5, 0.75)
 DEPLOYED = Times()
 
 

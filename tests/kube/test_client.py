@@ -215,6 +215,22 @@ async def test_no_connection_is_told_as_such() -> None:
     assert len(script.slept) == 3
 
 
+async def test_a_connection_that_never_comes_is_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packets that are dropped: nothing was sent, so that a write may be sent again; a request without an answer is another thing."""
+
+    async def never(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    script = Script([reply({})])
+    async with served(script) as client:
+        monkeypatch.setattr("kube.session.CONNECT_SECONDS", 0.01)
+        monkeypatch.setattr("aiohappyeyeballs.start_connection", never)
+        monkeypatch.setattr("aiohttp.connector.aiohappyeyeballs.start_connection", never)
+        with pytest.raises(ConnectFailed, match="no connection within"):
+            await client.patch(PODS, "a", b"{}", "ns")
+    assert len(script.slept) == 3
+
+
 async def watched(script: Script) -> list[tuple[str, object]]:
     async with served(script) as client, aclosing(client.watch(PODS, "ns", resource_version="5")) as events:
         return [(event.type, msgspec.json.decode(event.object)) async for event in events]
