@@ -54,10 +54,11 @@ def looks_alike(old: Any, new: Any) -> bool:
 
 
 class Store:
-    """The objects of one kind. `version` is the list's or the last event's resourceVersion."""
+    """The objects of one kind. `revision` grows with every change of them."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
+        self.revision = 0
         self.objects: dict[Key, Any] = {}
 
     def get(self, namespace: str, name: str) -> Any:
@@ -73,6 +74,7 @@ class Store:
             if seen == came or is_older(came, seen):
                 return None
         self.objects[key] = item
+        self.revision += 1
         return Change(old, item)
 
     def drop(self, meta: ObjectMeta) -> Change | None:
@@ -82,11 +84,13 @@ class Store:
         if old is None or (meta.uid and old.metadata.uid != meta.uid):
             return None
         del self.objects[key]
+        self.revision += 1
         return Change(old, None)
 
     def replace(self, fresh: dict[Key, Any]) -> Iterator[Change]:
         """A whole list instead of what was known: what it does not hold is gone."""
         known, self.objects = self.objects, fresh
+        self.revision += 1
         for key, old in known.items():
             new = fresh.get(key)
             if new is None:

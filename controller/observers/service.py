@@ -19,7 +19,7 @@ from api.objects import Pod, condition
 from api.status import decode_status
 from controller import metrics
 from controller.cache import Cache, Key
-from controller.kinds import CachedDeployment
+from controller.kinds import CachedDeployment, KindName
 from controller.observers.board import Board
 from controller.observers.chain import RouterChain
 from controller.observers.elastic import NotAllowedError, elastic_observation
@@ -35,6 +35,8 @@ from controller.waiting import within
 from kube.client import Client
 
 ROUND: Final = 1.0
+# Rounds after which a fleet that did not change is looked over all the same.
+LOOK_OVER: Final = 5
 KEPT_READS: Final = 2
 # Permissions change rarely: a reading that is not allowed is tried again after an hour.
 AFTER_REFUSAL: Final = 3600.0
@@ -70,7 +72,10 @@ class ObserverService:
         self._due: dict[tuple[Key, str], float] = {}
         self._busy: set[tuple[Key, str]] = set()
         self._restarts: dict[str, int] = {}
-        self._needs: dict[Key, tuple[str, tuple[tuple[str, float], ...]]] = {}
+        self._needs: dict[Key, tuple[CachedDeployment, tuple[tuple[str, float], ...]]] = {}
+        self._thought_over: dict[Key, tuple[CachedDeployment, tuple[tuple[str, float], ...]]] = {}
+        self._looked_at = -1
+        self._rounds = 0
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -86,18 +91,29 @@ class ObserverService:
                 await self._clock.sleep(ROUND)
 
     def _wanted(self) -> Iterable[tuple[Key, str, float]]:
-        """What each deployment needs to have observed, thought over once a version of it."""
-        fresh: dict[Key, tuple[str, tuple[tuple[str, float], ...]]] = {}
-        for key in self._cache.deployments():
-            cached = self._cache.deployment(key)
-            if cached is None or not self._owns(cached.metadata.uid):
-                continue
-            version = cached.metadata.resource_version
-            known = self._needs.get(key)
-            fresh[key] = known if known is not None and known[0] == version else (version, tuple(self._needed(cached)))
-            for what, period in fresh[key][1]:
-                yield key, what, period
-        self._needs = fresh
+        """What each deployment needs to have observed: looked over when one of them changed, and now and then for shards that came."""
+        revision = self._cache.stores[KindName.DEPLOYMENT].revision
+        self._rounds += 1
+        if revision != self._looked_at or self._rounds >= LOOK_OVER:
+            self._looked_at, self._rounds = revision, 0
+            self._look_over()
+        for key, (cached, needs) in self._needs.items():
+            if self._owns(cached.metadata.uid):
+                for what, period in needs:
+                    yield key, what, period
+
+    def _look_over(self) -> None:
+        """Keep what the deployments that need something need, thought over once a version of them."""
+        fresh: dict[Key, tuple[CachedDeployment, tuple[tuple[str, float], ...]]] = {}
+        before, known = self._thought_over, {}
+        for key, cached in self._cache.stores[KindName.DEPLOYMENT].objects.items():
+            thought = before.get(key)
+            if thought is None or thought[0] is not cached:
+                thought = (cached, tuple(self._needed(cached)))
+            known[key] = thought
+            if thought[1] and self._owns(cached.metadata.uid):
+                fresh[key] = thought
+        self._thought_over, self._needs = known, fresh
         if len(self._due) > 4 * len(fresh) + 64:
             self._due = {slot: due for slot, due in self._due.items() if slot[0] in fresh}
 
