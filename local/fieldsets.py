@@ -40,9 +40,9 @@ def fields_of(value: Any, schema: JSON, path: Path = ()) -> Iterator[Path]:
         for key, inner in value.items():
             yield from fields_of(inner, shapes.field(schema, key), (*path, "f:" + key))
         return
-    if isinstance(value, list) and value:
+    if isinstance(value, list):
         entries = index_list(value, schema)
-        if entries is not None:
+        if entries is not None:  # of a list that tells its items apart only the items are owned, so nothing of an empty one
             for part, item in entries.items():
                 yield (*path, part)
                 if isinstance(item, dict):

@@ -46,6 +46,7 @@ class Served:
     generation: bool = True
     unconditional_update: bool = True
     creates_on_update: bool = False
+    tells_deleted: bool = False
 
     @property
     def api_version(self) -> str:
@@ -115,12 +116,16 @@ def _row(
         generation=generation,
         unconditional_update=not strict,
         creates_on_update=kind in _CREATED_BY_UPDATE,
+        tells_deleted=kind in _TOLD_WHEN_DELETED,
         selectable=FIELDS.get(kind, ()),
     )
 
 
 # A PUT of an object that is not there makes it.
 _CREATED_BY_UPDATE = frozenset({"Lease", "Event", "Endpoints", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
+
+# A DELETE that is done at once answers with what was deleted, and not with a Status.
+_TOLD_WHEN_DELETED = frozenset({"Pod", "PersistentVolumeClaim", "ServiceAccount"})
 
 # Fields beyond metadata.name and metadata.namespace that a field selector may name.
 FIELDS: dict[str, tuple[str, ...]] = {

@@ -6,12 +6,13 @@ away when nobody else owns it. Differences from the real server: a map's own pat
 converted between versions.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from local import shapes, statuses
 from local.fieldsets import Path, changes, fields_of, from_tree, holds, index_list, list_key, remove_path, spoken, to_tree
 from local.kinds import Served
-from local.wire import JSON, copy
+from local.wire import JSON, copy, encode
 
 # Paths that nobody owns: identity, and what the server itself writes.
 _IDENTITY = {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
@@ -132,11 +133,14 @@ def record_update(served: Served, old: JSON | None, new: JSON, manager: str, *, 
 
 
 def apply(served: Served, live: JSON | None, wanted: JSON, manager: str, *, subresource: str, force: bool, now: str) -> JSON:
-    """The object after a server-side apply. Raises 400 for managedFields in the body, 409 with one cause per conflict."""
+    """The object after a server-side apply. Raises 400 for managedFields in the body, 409 with one cause per conflict, and
+    500, as the API server does, for items that are there twice.
+    """
     if (wanted.get("metadata") or {}).get("managedFields"):
         raise statuses.bad_request("metadata.managedFields must be nil")
     schema = shapes.shape_of(served)
-    _refuse_duplicates(wanted, schema)
+    if faults := list(_duplicates(wanted, schema)):
+        raise untyped(faults)
     base: JSON = copy(live) if live else {"apiVersion": served.api_version, "kind": served.kind, "metadata": {}}
     state = Managers(base["metadata"].pop("managedFields", None))
     key = (manager, "Apply", subresource)
@@ -153,6 +157,11 @@ def apply(served: Served, live: JSON | None, wanted: JSON, manager: str, *, subr
     state.sets[key] = Owned(served.api_version, previous.time if same else now, paths=declared)
     merged["metadata"]["managedFields"] = state.to_json()
     return merged
+
+
+def untyped(faults: Iterable[str]) -> statuses.StatusError:
+    """What is told of a patch that is no value of the kind's type."""
+    return statuses.StatusError(500, "", f"failed to create typed patch object: {', '.join(faults)}")
 
 
 def _allowed(wanted: JSON, served: Served, subresource: str) -> JSON:
@@ -206,19 +215,17 @@ def _interleave(before: dict[str, Any], merged: dict[str, Any]) -> list[Any]:
     return out + [item for part, item in merged.items() if part not in before]
 
 
-def _refuse_duplicates(value: Any, schema: JSON, path: str = "") -> None:
+def _duplicates(value: Any, schema: JSON, path: str = "") -> Iterator[str]:
+    """Items that are there twice in a list that tells its items apart."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            _refuse_duplicates(inner, shapes.field(schema, key), f"{path}.{key}")
+            yield from _duplicates(inner, shapes.field(schema, key), f"{path}.{key}")
     elif isinstance(value, list):
-        if shapes.list_kind(schema) == "map":
-            seen: set[str] = set()
-            for item in value:
-                part = list_key(item, schema)
-                if part in seen:
-                    raise statuses.StatusError(
-                        500, "InternalError", f"failed to create typed patch object: {path}: duplicate entries for key [{part[2:]}]"
-                    )
-                seen.add(part)
+        kind, seen = shapes.list_kind(schema), set[str]()
+        for item in value if kind in {"map", "set"} else ():
+            part = list_key(item, schema) if kind == "map" else "v:=" + encode(item).decode()
+            if part in seen:
+                yield f"{path}: duplicate entries for key [{part[2:]}]"
+            seen.add(part)
         for item in value:
-            _refuse_duplicates(item, shapes.items(schema), path)
+            yield from _duplicates(item, shapes.items(schema), path)

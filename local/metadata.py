@@ -166,46 +166,49 @@ def _check_scalars(meta: JSON) -> None:
     """What the server overwrites has to be readable all the same. Raises 400."""
     for key in ("generation", "deletionGracePeriodSeconds"):
         if meta.get(key) is not None and (not isinstance(meta[key], int) or isinstance(meta[key], bool)):
-            raise statuses.bad_request(f"cannot unmarshal into Go struct field ObjectMeta.metadata.{key} of type int64")
+            raise statuses.UndecodableError(f"cannot unmarshal into Go struct field ObjectMeta.metadata.{key} of type int64")
     for key in ("creationTimestamp", "deletionTimestamp"):
         if meta.get(key) is None:
             continue
         try:
             parse_time(meta[key])
         except (TypeError, ValueError, AttributeError) as fault:
-            raise statuses.bad_request(f'parsing time "{meta[key]}" as "2006-01-02T15:04:05Z07:00": cannot parse it') from fault
+            raise statuses.UndecodableError(f'parsing time "{meta[key]}" as "2006-01-02T15:04:05Z07:00": cannot parse it') from fault
 
 
 def check_types(obj: JSON) -> None:
     """Refuse metadata that no typed reader could decode. Raises 400."""
     meta = obj.get("metadata")
     if not isinstance(meta, dict):
-        raise statuses.bad_request("metadata: expected an object")
+        raise statuses.UndecodableError("metadata: expected an object")
     for key in ("name", "generateName", "namespace", "uid", "resourceVersion", "deletionTimestamp"):
         if meta.get(key) is None:
             meta.pop(key, None)
         elif not isinstance(meta[key], str):
-            raise statuses.bad_request(
+            raise statuses.UndecodableError(
                 f"cannot unmarshal {type(meta[key]).__name__} into Go struct field ObjectMeta.metadata.{key} of type string"
             )
     for key in ("labels", "annotations"):
         value = meta.get(key)
         if value is None:
             meta.pop(key, None)
-        elif not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-            raise statuses.bad_request(f"cannot unmarshal into Go struct field ObjectMeta.metadata.{key} of type map[string]string")
+            continue
+        if isinstance(value, dict) and None in value.values():
+            value = meta[key] = {name: "" if text is None else text for name, text in value.items()}  # Go reads a null text as none
+        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+            raise statuses.UndecodableError(f"cannot unmarshal into Go struct field ObjectMeta.metadata.{key} of type map[string]string")
     for key in ("finalizers", "ownerReferences", "managedFields"):
         value = meta.get(key)
         if value is None:
             meta.pop(key, None)
         elif not isinstance(value, list) or not all(isinstance(item, _ITEMS[key]) for item in value):
-            raise statuses.bad_request(f"cannot unmarshal into Go struct field ObjectMeta.metadata.{key} of type list")
+            raise statuses.UndecodableError(f"cannot unmarshal into Go struct field ObjectMeta.metadata.{key} of type list")
     for ref in meta.get("ownerReferences") or ():
         for key, kind in _REFERENCE.items():
             if ref.get(key) is None:
                 ref.pop(key, None)
             elif not isinstance(ref[key], kind):
-                raise statuses.bad_request(f"cannot unmarshal into Go struct field OwnerReference.{key} of type {kind.__name__}")
+                raise statuses.UndecodableError(f"cannot unmarshal into Go struct field OwnerReference.{key} of type {kind.__name__}")
     _check_scalars(meta)
     for key in ("labels", "annotations", "finalizers", "ownerReferences"):
         if key in meta and not meta[key]:

@@ -17,7 +17,7 @@ from local.options import check_list, delete_options, whole_number, write_option
 from local.patches import PatchError, json_patch, merge_patch
 from local.removal import Remover
 from local.shapes import shape_of
-from local.statuses import StatusError
+from local.statuses import Cause, InvalidError, StatusError, UndecodableError
 from local.store import Store
 from local.strategic import strategic_merge
 from local.streams import Streams
@@ -275,7 +275,10 @@ class Api:
             force = request.query.get("force") in {"true", "1"}
             obj, created = await self._writer.apply(op, document, force=force)
             return self._written(request, asked, obj, 201 if created else 200, warnings)
-        obj = await self._writer.update(op, _transform(kind, document, asked.served))
+        try:
+            obj = await self._writer.update(op, _transform(kind, document, asked.served))
+        except UndecodableError as fault:
+            raise InvalidError("", "", "", [Cause("patch", "FieldValueInvalid", f"Invalid value: {fault.message}")]) from fault
         return self._written(request, asked, obj, 200, warnings)
 
     def _written(self, request: web.BaseRequest, asked: Asked, obj: JSON, code: int, warnings: list[str]) -> web.Response:
@@ -285,7 +288,7 @@ class Api:
     async def _delete(self, request: web.BaseRequest, asked: Asked, caller: Caller, warnings: list[str]) -> web.Response:
         op, options = await self._delete_options(request, asked, caller, warnings)
         obj, gone = await self._remover.delete(op, options)
-        if not gone:
+        if not gone or asked.served.tells_deleted:
             return json_response(obj, 200, warnings)
         details = {"name": op.name, "group": asked.served.group, "kind": asked.served.plural, "uid": obj["metadata"]["uid"]}
         details = {key: value for key, value in details.items() if value}

@@ -2,6 +2,7 @@
 
 LocalError
   StatusError            any answer with a code, a reason and a message
+    Undecodable          400, a body that is no value of its kind
     Invalid              422, with one cause per field
 """
 
@@ -68,6 +69,13 @@ def _details(plural: str, group: str, name: str) -> JSON:
 def bad_request(message: str) -> StatusError:
     """400."""
     return StatusError(400, "BadRequest", message)
+
+
+class UndecodableError(StatusError):
+    """400: a value of another type than its field's. Of what a patch made, the patch is told to be invalid."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, "BadRequest", message)
 
 
 def unauthorized() -> StatusError:

@@ -1,8 +1,10 @@
 """The seam to the schema engine: what happens to a custom resource's JSON between the wire and the store."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from api import schema as engine
+from local import shapes
 from local.kinds import Served
 from local.statuses import Cause
 from local.wire import JSON
@@ -42,3 +44,34 @@ def _dropped(before: Any, after: Any, path: str) -> list[str]:
         for index, (left, right) in enumerate(zip(before, after, strict=True)):
             out += _dropped(left, right, f"{path}[{index}]")
     return out
+
+
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "object": (dict, "map"),
+    "array": (list, "list"),
+    "string": (str, "string"),
+    "boolean": (bool, "boolean"),
+    "integer": ((int, float), "numeric (int or float)"),
+    "number": ((int, float), "numeric (int or float)"),
+}
+
+
+def mistyped(served: Served, obj: JSON) -> list[str]:
+    """Values that an applied object gives other types than their fields have, as the typed patch names them."""
+    return list(_mistyped(obj, served.schema or {}, "")) if isinstance(obj, dict) else []
+
+
+def _mistyped(value: Any, schema: JSON, path: str) -> Iterator[str]:
+    kind = _KINDS.get(schema.get("type", ""))
+    if value is None or kind is None or schema.get("x-kubernetes-int-or-string"):
+        return
+    wanted, name = kind
+    if not isinstance(value, wanted) or (isinstance(value, bool) and name != "boolean"):
+        yield f"{path}: expected {name}, got {type(value).__name__}"
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if path or key not in {"apiVersion", "kind", "metadata"}:
+                yield from _mistyped(inner, shapes.field(schema, key), f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _mistyped(inner, shapes.items(schema), f"{path}[{index}]")

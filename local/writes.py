@@ -36,7 +36,7 @@ def _typed(served: Served) -> Iterator[None]:
         if isinstance(fault, StatusError):
             raise
         text = f'{served.kind} in version "{served.version}" cannot be handled as a {served.kind}: {fault}'
-        raise statuses.bad_request(text) from fault
+        raise statuses.UndecodableError(text) from fault
 
 
 def _without_status(served: Served, obj: JSON) -> None:
@@ -85,6 +85,9 @@ class Writer:
 
     async def _store_new(self, op: Operation, obj: JSON) -> JSON:
         served = op.served
+        if served.table == SERVICES.table:
+            with _typed(served):
+                self._give_address(obj["spec"])  # the server's own doing, so no manager's field
         self._validate(op, obj, None)
         await self._admission.validate(op, obj, None)
         op.name = obj["metadata"]["name"]
@@ -222,7 +225,7 @@ class Writer:
         if not isinstance(obj, dict):
             raise statuses.bad_request("the request body is not an object")
         if obj.get("kind", served.kind) != served.kind:
-            raise statuses.bad_request(f'{obj["kind"]} in version "{served.version}" cannot be handled as a {served.kind}')
+            raise statuses.UndecodableError(f'{obj["kind"]} in version "{served.version}" cannot be handled as a {served.kind}')
         if obj.get("apiVersion", served.api_version) != served.api_version:
             text = f"the API version in the data ({obj['apiVersion']}) does not match the expected API version ({served.api_version})"
             raise statuses.bad_request(text)
@@ -256,8 +259,6 @@ class Writer:
             if op.served.table == CRDS.table:
                 crds.complete(obj)
             builtins.complete(obj)
-            if op.served.table == SERVICES.table and op.kind == CREATE:
-                self._give_address(obj["spec"])
         return obj
 
     def _give_address(self, spec: JSON) -> None:
@@ -305,11 +306,14 @@ class Writer:
     # -------------------------------------------------------------------------------------------------------- apply
 
     async def apply(self, op: Operation, wanted: JSON, *, force: bool) -> tuple[JSON, bool]:
-        """Server-side apply: the stored object, and whether it was created."""
+        """Server-side apply: the stored object, and whether it was created. Raises 500, as the API server does, for unknown fields."""
         if not isinstance(wanted, dict):
             raise statuses.bad_request("the request body is not an object")
         if not wanted.get("apiVersion") or not wanted.get("kind"):
             raise statuses.bad_request("apiVersion and kind must be set in an apply patch")
+        strange = [f".{path}: field not declared in schema" for path in structural.unknown_fields(op.served, wanted)]
+        if faults := [*structural.mistyped(op.served, wanted), *strange]:
+            raise managers.untyped(faults)
         wanted = self._received(op, wanted)
         op.applied = True
 

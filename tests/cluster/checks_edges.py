@@ -227,3 +227,45 @@ async def _(cluster: TestCluster) -> None:
     (await cluster.wire("POST", path, pod("p", node="n1"))).ok()
     answer = await cluster.wire("DELETE", f"{path}/p", {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": -1})
     assert answer.ok()["metadata"]["deletionGracePeriodSeconds"] == 1
+
+
+@check("an applied object with an unknown field, another type or an item that is there twice is 500")
+async def _(cluster: TestCluster) -> None:
+    path = await widgets(cluster)
+    for spec, said in (
+        ({"unknown": 1}, ".spec.unknown: field not declared in schema"),
+        ({"size": "x"}, ".spec.size: expected numeric"),
+        ({"tags": ["x", "x"]}, ".spec.tags: duplicate entries"),
+        ({"parts": [{"name": "p"}, {"name": "p"}]}, ".spec.parts: duplicate entries"),
+    ):
+        answer = await cluster.wire.patch(f"{path}/a", widget("a", **spec), "apply", fieldManager="m")
+        refused(answer, 500, "failed to create typed patch object")
+        assert said in answer.body["message"]
+
+
+@check("a patch that makes something that is no object of its kind is 422")
+async def _(cluster: TestCluster) -> None:
+    path = await _maps(cluster)
+    (await cluster.wire("POST", path, config_map("a", x="y"))).ok()
+    for body in ({"data": {"x": 1}}, {"kind": "Secret"}, {"metadata": {"labels": "red"}}):
+        refused(await cluster.wire.patch(f"{path}/a", body), 422, "patch")
+
+
+@check("a deletion tells the Pod that is gone, and a Status of a ConfigMap; a null label is empty")
+async def _(cluster: TestCluster) -> None:
+    path = await _maps(cluster)
+    pods = path.replace("configmaps", "pods")
+    body = config_map("a")
+    body["metadata"]["labels"] = {"x": None}
+    assert (await cluster.wire("POST", path, body)).ok()["metadata"]["labels"] == {"x": ""}
+    (await cluster.wire("POST", pods, pod("p"))).ok()
+    assert (await cluster.wire("DELETE", f"{path}/a")).ok()["kind"] == "Status"
+    assert (await cluster.wire("DELETE", f"{pods}/p")).ok()["kind"] == "Pod"
+
+
+@check("a Service's address is nobody's field")
+async def _(cluster: TestCluster) -> None:
+    path = (await _maps(cluster)).replace("configmaps", "services")
+    made = (await cluster.wire("POST", path, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})).ok()
+    assert made["spec"]["clusterIP"]
+    assert "f:clusterIP" not in str(made["metadata"]["managedFields"])
