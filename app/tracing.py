@@ -8,7 +8,6 @@ rules spoke, what the verdict was and of which object; it never says what an obj
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import structlog
 
@@ -22,10 +21,7 @@ if TYPE_CHECKING:
 
 # The standard's own names. A Pod may get them from somebody who means everything in it.
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-TRACES_PATH: Final = "/v1/traces"
 EXTRA: Final = "pip install 'modelwarden[otel]'"
-FAREWELL_MILLIS: Final = 3000
-
 PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 PROTOCOL: Final = "http/protobuf"
 
@@ -60,32 +56,14 @@ def opened(endpoint: str | None, environ: Mapping[str, str], *, namespace: str, 
 
 
 def _exporting(endpoint: str | None, environ: Mapping[str, str], *, namespace: str, instance: str) -> "TracerProvider":
-    """A provider that exports by OTLP over HTTP, in the background and in batches.
-
-    Sampling, headers, batch sizes and time-outs are the SDK's, by its own variables.
-    """
     protocol = next((environ[name] for name in PROTOCOLS if environ.get(name)), PROTOCOL)
     if not endpoint and protocol != PROTOCOL:
         raise TracingError(f"the environment asks for traces by {protocol}, and only {PROTOCOL} is spoken: set otel.endpoint")
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from app.exporting import ExportingProvider
     except ImportError as error:
         raise TracingError(f"traces are asked for, but OpenTelemetry is not installed ({error}): {EXTRA}") from error
-
-    about = {"service.version": build().version, "service.instance.id": instance, "k8s.namespace.name": namespace}
-    if not environ.get("OTEL_SERVICE_NAME") and "service.name=" not in environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
-        about["service.name"] = "modelwarden"
-    made = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
-    made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=traces_url(endpoint) if endpoint else None)))
-    return made
-
-
-def traces_url(endpoint: str) -> str:
-    """The address that traces are posted to, of the collector's own: OTLP appends a path for each signal."""
-    return endpoint if urlsplit(endpoint).path.endswith(TRACES_PATH) else endpoint.rstrip("/") + TRACES_PATH
+    return ExportingProvider(endpoint, environ, namespace=namespace, instance=instance)
 
 
 class Traces:
@@ -116,8 +94,7 @@ class Traces:
             yield _Told(span)
 
     def close(self) -> None:
-        """Send what is left, for a few seconds at most, and end. Blocks."""
-        self._provider.force_flush(FAREWELL_MILLIS)
+        """Send what is left and end. Blocks, for some seconds where nobody answers."""
         self._provider.shutdown()
 
 

@@ -4,11 +4,15 @@ import asyncio
 import sys
 
 import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace.export import SpanExportResult
 from structlog.testing import capture_logs
 
+from app import exporting
+from app.exporting import HurriedExporter, traces_url
 from app.settings import SettingsError, load
-from app.tracing import Traces, TracingError, opened, switched_on, traces_url
+from app.tracing import Traces, TracingError, opened, switched_on
 
 SWITCHES: dict[str, tuple[str | None, dict[str, str], bool]] = {
     "nothing said": (None, {}, False),
@@ -31,7 +35,7 @@ URLS = {
 @pytest.fixture(name="bare")
 def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """As without the extra: the import system's sign for a module that is not to be had."""
-    for name in [name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))]:
+    for name in [name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter", "app.exporting"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter", None)
@@ -114,3 +118,18 @@ async def test_spans_arrive_at_the_collector(monkeypatch: pytest.MonkeyPatch) ->
         "error.type": "ServerError",
     }
     assert span.status.code == 2
+
+
+def test_the_end_of_a_process_is_not_held_up_by_its_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collector that is silent costs the time of one export, and not that for each batch that waits."""
+    now, asked = 100.0, []
+    monkeypatch.setattr(exporting.time, "monotonic", lambda: now)
+    monkeypatch.setattr(OTLPSpanExporter, "export", lambda *_: asked.append(now) or SpanExportResult.SUCCESS)
+    exporter = HurriedExporter(endpoint="http://collector:4318/v1/traces")
+    now = 100_000.0
+    assert exporter.export([]) is SpanExportResult.SUCCESS
+    exporter.hurry()
+    assert exporter.export([]) is SpanExportResult.SUCCESS
+    now += exporting.EXPORT_SECONDS
+    assert exporter.export([]) is SpanExportResult.FAILURE
+    assert len(asked) == 2
