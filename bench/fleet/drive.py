@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bench.fleet.process import sample
+from bench.fleet.process import sample, turn_milliseconds
 from bench.fleet.subjects import ROOT, Subject, free_port, scrape
 
 METRICS: Final = {
@@ -36,6 +36,19 @@ class Plan:
     patience: float = 900.0
 
 
+def kubeconfig_of(port: int, cert: Path) -> dict[str, Any]:
+    """How a subject finds the stand-in."""
+    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(cert)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "bench", "cluster": cluster}],
+        "users": [{"name": "bench", "user": {"token": "bench"}}],
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+        "current-context": "bench",
+    }
+
+
 class StandinProcess:
     """The stand-in, and the way to give it orders."""
 
@@ -47,16 +60,7 @@ class StandinProcess:
 
     def introduce(self, cert: Path) -> None:
         """Write the kubeconfig that leads to it."""
-        user, cluster = {"token": "bench"}, {"server": f"https://127.0.0.1:{self.port}", "certificate-authority": str(cert)}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "bench", "cluster": cluster}],
-            "users": [{"name": "bench", "user": user}],
-            "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
-            "current-context": "bench",
-        }
-        self.kubeconfig.write_text(json.dumps(config))
+        self.kubeconfig.write_text(json.dumps(kubeconfig_of(self.port, cert)))
 
     def order(self, do: str, **given: Any) -> dict[str, Any]:
         """Give an order and wait for what came of it. Raises RuntimeError with the stand-in's words."""
@@ -106,6 +110,7 @@ class Bench:
                 standin.stop()
 
     def _measured(self, subject: Subject, size: int, standin: StandinProcess, log: Path) -> dict[str, Any]:
+        turns = [turn_milliseconds(self._cores[0])]
         port = free_port() if subject.metrics else 0
         began = time.perf_counter()
         process = subject.start(standin.kubeconfig, port, self._cores[0], log)
@@ -116,6 +121,7 @@ class Bench:
                 counters = scrape(port)
                 figures["counters"] = {name: int(counters.get(key, 0)) for name, key in METRICS.items()}
             figures["end"] = {**sample(process.pid, time.perf_counter()), "standin_cpu": standin.order("state")["standin_cpu"]}
+            figures["turn_ms"] = [*turns, turn_milliseconds(self._cores[0])]
             return {"subject": subject.name, "size": size, "pods": size * self._plan.pods, **figures}
         except RuntimeError as fault:
             words = log.read_text(errors="replace").strip().splitlines()[-3:]

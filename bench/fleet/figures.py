@@ -36,7 +36,7 @@ def noise(run: Run) -> float | None:
     if "quiet" not in run:
         return None
     requests: Mapping[str, int] = run["quiet"]["requests"]
-    return float(sum(count for verb, count in requests.items() if verb not in ("watch", "lease")))
+    return float(sum(count for verb, count in requests.items() if verb not in ("watch", "leases")))
 
 
 ROWS: Final[tuple[tuple[str, Callable[[Run], float | None], str], ...]] = (
@@ -59,6 +59,7 @@ ROWS: Final[tuple[tuple[str, Callable[[Run], float | None], str], ...]] = (
     ("storm: writes", lambda r: at(r, "storm", "writes", "applied"), "{:.0f}"),
     ("writes issued, whole run", lambda r: at(r, "counters", "issued"), "{:.0f}"),
     ("writes elided, whole run", lambda r: at(r, "counters", "elided"), "{:.0f}"),
+    ("machine: a million turns of a loop, ms of CPU", lambda r: sum(r["turn_ms"]) / len(r["turn_ms"]), "{:.0f}"),
     ("quiet: share of a core, %", lambda r: _per((at(r, "quiet", "cpu") or 0) * 100, at(r, "quiet", "seconds")), "{:.2f}"),
     ("quiet: requests but those for the Lease", noise, "{:.0f}"),
 )

@@ -26,14 +26,19 @@ class Ledger:
         self.latencies: list[float] = []
         self.coalesced = 0
         self.owed: dict[int, dict[str, tuple[str, float]]] = {}  # deployment -> Pod UID -> (readiness, when it was told)
+        self.wrong: set[str] = set()  # UIDs of Pods that the status which stands shows otherwise than they are
         self._shown: dict[int, dict[str, str]] = {}
+        self._truth: dict[str, str] = {}
 
     def told(self, deployment: int, pod: str, ready: str) -> None:
         """A watcher was handed a Pod's change."""
         owed = self.owed.setdefault(deployment, {})
         if owed.pop(pod, None) is not None:
             self.coalesced += 1
-        if self._shown.get(deployment, {}).get(pod) == ready:
+        self._truth[pod] = ready
+        shown = self._shown.get(deployment, {}).get(pod)
+        (self.wrong.discard if shown in (ready, None) else self.wrong.add)(pod)
+        if shown == ready:
             self.coalesced += 1  # undone: the status that stands is right again
         else:
             owed[pod] = (ready, time.perf_counter())
@@ -50,6 +55,8 @@ class Ledger:
             for member in group.get("members") or ()
         }
         self._shown[deployment] = shown
+        for pod, ready in shown.items():
+            (self.wrong.discard if self._truth.get(pod, "True") == ready else self.wrong.add)(pod)
         owed = self.owed.get(deployment)
         if owed is None:
             return

@@ -42,7 +42,12 @@ class Routes:
         self._store = store
         self._on_request = on_request
         self._leases: dict[str, dict[str, Any]] = {}
-        self.watches: dict[str, set[Connection]] = {}
+        self.watches: dict[str, dict[Connection, int]] = {}  # by collection: how far each has read
+
+    def caught_up(self, collection: str) -> bool:
+        """Whether somebody watches, and everybody who does was told everything."""
+        places = self.watches.get(collection, {}).values()
+        return bool(places) and all(place == self._store.feed(collection).end for place in places)
 
     async def answer(self, connection: Connection, request: Request) -> None:
         """Serve one request."""
@@ -96,8 +101,8 @@ class Routes:
         if place is None:
             connection.send(410, _failure(410, "Expired", "too old resource version"))
             return
-        connections = self.watches.setdefault(collection, set())
-        connections.add(connection)
+        places = self.watches.setdefault(collection, {})
+        places[connection] = place
         end = time.monotonic() + float(params.get("timeoutSeconds") or 1800)
         bookmark = time.monotonic() + BOOKMARK_SECONDS
         connection.begin()
@@ -110,6 +115,7 @@ class Routes:
                     break
                 if lines:
                     place += len(lines)
+                    places[connection] = place
                     await connection.chunk(b"".join(lines))
                     await asyncio.sleep(0)
                     continue
@@ -123,7 +129,7 @@ class Routes:
                 await feed.news(min(end, bookmark) - now)
             connection.end()
         finally:
-            connections.discard(connection)
+            places.pop(connection, None)
 
     # ------------------------------------------------------------------------------------------------------------ writing
 
@@ -169,9 +175,9 @@ def _parts(path: str) -> tuple[str, str, str, list[str]]:
 
 
 def _verb(method: str, watching: bool, collection: str, rest: list[str]) -> str:
-    """As `kubectl auth` names them; what keeps the Lease is apart, for it goes on in any fleet."""
-    if collection.endswith("/leases"):
-        return "lease"
+    """As `kubectl auth` names them. What keeps the Lease is apart, for it goes on in any fleet; so are Events, which nobody waits for."""
+    if collection.endswith(("/leases", "/events")):
+        return collection.rpartition("/")[2]
     if method == "GET":
         return "watch" if watching else "get" if rest else "list" if collection else "discovery"
     return {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}.get(method, method)

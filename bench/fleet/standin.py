@@ -25,6 +25,7 @@ from bench.fleet.world import World
 
 AHEAD: Final = 256  # changes that a storm may be ahead of the slowest reader
 LOOK: Final = 0.02
+STILL: Final = 0.3  # seconds without a write after which a storm is over
 
 
 class Standin:
@@ -107,7 +108,13 @@ class Standin:
                     await asyncio.sleep(0)
         told = time.perf_counter() - began
         await self._settle(seconds)
-        return {"changes": total, "told_seconds": told, **self._since(before, began), **self.ledger.cut()}
+        version = -1
+        while version != self.store.version:  # what was told may still be on its way through the subject, and be written and taken back
+            version, ended, at = self.store.version, self._now(), time.perf_counter()
+            await asyncio.sleep(STILL)
+            await self._settle(seconds)
+        cpu = ended["now"]["cpu"] - before["now"]["cpu"]
+        return {"changes": total, "told_seconds": told, "seconds": at - began, "cpu": cpu, **self._now(), **self.ledger.cut()}
 
     async def quiet(self, seconds: float) -> dict[str, Any]:
         """Nothing happens for so long."""
@@ -124,14 +131,11 @@ class Standin:
         try:
             async with asyncio.timeout(seconds):
                 wait = 0.0005
-                while not self._quick_settled() or not self.store.settled():
+                while self.ledger.owed or not self.routes.caught_up(PODS) or not self.store.settled():
                     await asyncio.sleep(wait)
                     wait = min(wait * 1.5, LOOK)
         except TimeoutError as late:
             raise TimeoutError(f"{len(self.ledger.owed)} deployments owe a write after {seconds:g} s") from late
-
-    def _quick_settled(self) -> bool:
-        return not self.ledger.owed and not self.store.feeds[PODS].backlog
 
     def _now(self) -> dict[str, Any]:
         return {"now": sample(self._pid, time.perf_counter())}

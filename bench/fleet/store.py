@@ -151,4 +151,4 @@ class Store:
 
     def settled(self) -> bool:
         """Every change is written, and every edit observed."""
-        return not self.ledger.owed and not self.feeds[PODS].backlog and not self.unwritten()
+        return not self.ledger.owed and not self.ledger.wrong and not self.feeds[PODS].backlog and not self.unwritten()
