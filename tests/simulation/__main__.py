@@ -41,6 +41,7 @@ def main() -> int:
     parser.add_argument("--fleet", type=int)
     parser.add_argument("--mutants", nargs="*", metavar="NAME")
     parser.add_argument("--mutant", metavar="NAME", help="break that guard for whatever else is asked")
+    parser.add_argument("--table", action="store_true", help="the mutants as the README's table")
     parser.add_argument("--catch", action="store_true", help="play what has to catch that mutant")
     parser.add_argument("--most-steps", type=int, default=99, help="take only the first steps of each scenario")
     parser.add_argument("--jobs", type=int, default=2, help="processes to play in")
@@ -52,6 +53,11 @@ def main() -> int:
         from tests.simulation.breaking import break_guard
 
         break_guard(options.mutant)
+    if options.table:
+        from tests.simulation.breaking import table
+
+        print(table())
+        return 0
     if options.catch:
         from tests.simulation.breaking import catch
 

@@ -76,6 +76,7 @@ def catch(name: str) -> str:
 
         outcome = play_directed(what)
     if outcome.broken is None or outcome.broken.invariant not in (mutant.tells, "time goes on"):
+        print(f"instead: {outcome.broken}", file=sys.stderr)
         return ""
     return str(outcome.broken)
 

@@ -14,6 +14,7 @@ from tests.simulation.store import Object
 MODEL_DEPLOYMENTS, PODS = 0.0, 0.15  # `at` of a step that befalls the watches of a kind
 UNRESOLVED: Final = {"at": 0.0, "size": 0.3}
 AT_ONCE: Final = {"size": 0.0}
+FAILING_READS: Final = {"at": 0.83, "size": 0.99}
 
 
 def _spec(engine: str = "0.25.1", size: int = 1, replicas: int = 2, router: str = "vllm-router", **more: Any) -> Object:
@@ -54,6 +55,37 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "lost-lease": _scenario(15, _spec(router=""), (2.0, "second", {}), (3.0, "cut-lease", {"at": 0.0, "size": 0.999}), (45.0, "wait", {})),
     # Its wall clock jumps, so a pass finds the views stale that come again unchanged.
     "leap-of-time": _scenario(16, _spec(), (14.0, "clock", {"size": 0.99}), (0.2, "foreign-condition", {}), act="status"),
+    # Two replicas are to go, one after the other.
+    "two-removals": _scenario(22, _spec(replicas=3), (4.0, "shrink", {"size": 0.8}), (30.0, "wait", {})),
+    # What is removed has requests under way for minutes.
+    "busy-drain": _scenario(
+        23,
+        _spec(),
+        (4.0, "busy", {"at": 0.0, "size": 0.5}),
+        (0.1, "busy", {"at": 0.6, "size": 0.5}),
+        (0.5, "shrink", {}),
+        (60.0, "wait", {}),
+    ),
+    # A new leader finds the API server unwell: its first lists fail.
+    "failing-list": _scenario(
+        27,
+        _spec(router=""),
+        (4.0, "refuse", FAILING_READS),
+        (0.01, "refuse", FAILING_READS),
+        (0.1, "stop", AT_ONCE),
+        (30.0, "wait", {}),
+        kueue=False,
+    ),
+    # It goes and comes at once, under its name and with another UID; what the earlier one left behind goes later.
+    "namesake": _scenario(28, _spec(router="llm-d-router"), (15.0, "recreate-deployment", {}), (20.0, "wait", {})),
+    # A Pod bears the labels of one deployment and is controlled by another one.
+    "impostor": Scenario(
+        seed=29,
+        act="retire",
+        kueue=False,
+        specs={name: _spec(router="", replicas=1) for name in NAMES[:2]},
+        steps=_steps((6.0, "impostor", {"at": 0.9, "size": 0.1}), (20.0, "wait", {})),
+    ),
     # The last budget of an operation ends while nobody says anything.
     "spent-budget": _scenario(17, _spec(router=""), (4.0, "shrink", {})),
     # The routers' selection follows the Pods by seconds, and nothing else tells of it.

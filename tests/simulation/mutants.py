@@ -31,6 +31,14 @@ RUNNER: Final = "controller.runner"
 OBSERVERS: Final = "controller.observers.service"
 
 _AFTER_THE_WRITE = Cut(RUNNER, "if self._acting is not None and not wrote:", "if self._acting is not None:")
+_BEFORE_THE_WRITE = Cut(
+    RUNNER,
+    "        wrote = await self._writer.write(",
+    "        if self._acting is not None:\n"
+    '            deletions = [act for act in acts_of(assessment) if act.kind.startswith("delete")]\n'
+    "            await self._acting.perform(key, snapshot, deletions, self._may_write)\n"
+    "        wrote = await self._writer.write(",
+)
 _STORED_STATE = Cut(ACTS, '        or stored.state not in {"Deleting", "Settling"}\n', "")
 _ASKED_AGAIN = Cut("controller.acting", "        if not same:\n", "        same = True\n        if not same:\n")
 _ASKS_THE_LEASE = Cut(RUNNER, "        if not self._may_write():", "        if not self._may_write() and False:")
@@ -40,7 +48,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "nothing-changed": Mutant(
         "an unchanged status is not sent",
         (Cut("controller.writer", "        if not patch:", "        if not patch and False:"),),
-        "seed 0",
+        "scenario late-telling",
         "no write when nothing changed",
     ),
     "own-writes": Mutant(
@@ -52,7 +60,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "            return False\n        return False\n\n    def inter",
             ),
         ),
-        "seed 0",
+        "scenario late-telling",
         "own writes are waited for",
     ),
     "patch-version": Mutant(
@@ -64,19 +72,19 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 '{"status": patch}',
             ),
         ),
-        "seed 0",
+        "scenario late-telling",
         "a status is written with its resourceVersion",
     ),
     "transition-time": Mutant(
         "lastTransitionTime stays while the status does",
         (Cut("controller.status.verdict", "before.last_transition_time if before is not None and kept else now", "now"),),
-        "seed 0",
+        "scenario late-telling",
         "lastTransitionTime moves only with the status",
     ),
     "foreign-conditions": Mutant(
         "conditions of other writers are kept",
         (Cut("controller.status.verdict", "return (*mine, *(c for c in before if c.type not in reasons.BY_TYPE))", "return (*mine,)"),),
-        "seed 0",
+        "scenario leap-of-time",
         "other writers' conditions are kept",
     ),
     "leaving-pod": Mutant(
@@ -89,13 +97,13 @@ MUTANTS: Final[dict[str, Mutant]] = {
             ),
             Cut("controller.status.replicas", "    if pod.metadata.deleting:\n        return Ready.FALSE\n", ""),
         ),
-        "seed 0",
+        "scenario late-telling",
         "a leaving or unreported Pod is never counted ready",
     ),
     "unreported": Mutant(
         "what nobody reported is Unknown, not False",
-        (Cut("controller.status.replicas", "        return Ready.UNKNOWN\n", "        return Ready.FALSE\n"),),
-        "seed 0",
+        (Cut("controller.status.replicas", "return Ready.UNKNOWN if reported is None", "return Ready.FALSE if reported is None"),),
+        "scenario late-telling",
         "Unknown never turns False without a definite fact",
     ),
     "acts-after-write": Mutant(
@@ -113,14 +121,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "delete-guards": Mutant(
         "nothing is deleted before it was persisted (all three guards)",
-        (_AFTER_THE_WRITE, _STORED_STATE, _ASKED_AGAIN),
-        "seed 0",
+        (_BEFORE_THE_WRITE, _STORED_STATE, _ASKED_AGAIN),
+        "scenario late-telling",
         "nothing is deleted before it was persisted",
     ),
     "delete-uid": Mutant(
         "a delete carries the captured UID",
         (Cut("controller.acting", "act.namespace, uid=act.uid)", "act.namespace)"),),
-        "seed 0",
+        "scenario late-telling",
         "a delete carries its UID",
     ),
     "one-operation": Mutant(
@@ -129,11 +137,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
             Cut(
                 RETIREMENT,
                 "    if operation.state in REVERSIBLE:\n",
-                "    if operation.state in REVERSIBLE and len(view.intents) > 1:\n        return _admit(view)\n"
+                "    if operation.state in REVERSIBLE and len(view.intents) > 1:\n"
+                "        return _admit(View(view.snapshot, view.fleet, view.selection, view.intents[-1:]))\n"
                 "    if operation.state in REVERSIBLE:\n",
             ),
         ),
-        "seed 0",
+        "scenario two-removals",
         "never two retirements",
     ),
     "members-gone": Mutant(
@@ -142,7 +151,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
             _MEMBERS_GONE,
             Cut(RETIREMENT, "    if workload is None:\n        return None\n    late", "    if True:\n        return None\n    late"),
         ),
-        "seed 0",
+        "scenario late-telling",
         "an operation ends when its members are gone",
     ),
     "polling-clock": Mutant(
@@ -155,7 +164,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "    return replace(operation, reason=bounded(reason), phase_started_at=format_time(now))\n",
             ),
         ),
-        "seed 0",
+        "scenario late-telling",
         "polling moves no clock",
     ),
     "token-persisted": Mutant(
@@ -167,7 +176,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "directive[:2] == (stored.role_name, stored.replica_ordinal)",
             ),
         ),
-        "seed 0",
+        "seed 11",
         "a retry token is persisted before its annotation goes",
     ),
     "new-token": Mutant(
@@ -186,13 +195,13 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 '        return _abort(view, operation, "spent")\n    if operation.state == "Deleting":\n',
             ),
         ),
-        "seed 0",
+        "seed 1",
         "from Deleting on nothing is aborted",
     ),
     "two-idle-reads": Mutant(
         "nothing is cut while it serves: two idle reads in a row",
         (Cut(RETIREMENT, 'if len(seen) < 2 or any(read.outcome != "Idle" for read in seen[-2:]):', "if not seen:"),),
-        "seed 0",
+        "scenario busy-drain",
         "nothing is cut while it serves",
     ),
     "shared-workload": Mutant(
@@ -203,7 +212,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "unreadable-kind": Mutant(
         "no status while a kind cannot be read",
         (Cut(RUNNER, "        if not self._readable():", "        if not self._readable() and False:"),),
-        "seed 0",
+        "scenario late-telling",
         "no status while a kind cannot be read",
     ),
     "failed-list": Mutant(
@@ -215,7 +224,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "                self._commit({})\n                self._become_readable()\n",
             ),
         ),
-        "seed 0",
+        "scenario failing-list",
         "no status while a kind cannot be read",
     ),
     "gone-relists": Mutant(
@@ -228,7 +237,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "            except (TransportError",
             ),
         ),
-        "seed 0",
+        "scenario hidden-deletion",
         "status equals the judgement of a fresh list",
     ),
     "list-difference": Mutant(
@@ -246,7 +255,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "        self._dirty.pop(key, None)\n",
             ),
         ),
-        "seed 0",
+        "scenario silent-engines",
         "status equals the judgement of a fresh list",
     ),
     "asks-the-lease": Mutant("a pass asks the Lease before it writes", (_ASKS_THE_LEASE,), "frozen 1 67", "only the Lease holder writes"),
@@ -326,7 +335,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "narrowed-by-others": Mutant(
         "a Service that another deployment controls narrows nothing",
         (Cut("controller.status.router", "    ours = owner is not None and owner.uid == owner_uid\n", "    ours = owner is not None\n"),),
-        "seed 0",
+        "scenario namesake",
         "nothing of one deployment in the status of another",
     ),
     "owner-uid": Mutant(
@@ -338,7 +347,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "    return owner is not None",
             ),
         ),
-        "seed 0",
-        "nothing of one deployment in the status of another",
+        "scenario impostor",
+        "nothing turns False without a definite fact",
     ),
 }
