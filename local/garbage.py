@@ -201,7 +201,7 @@ class Collector:
     def _count_down(self, uid: str, key: Key, obj: JSON) -> None:
         """The kubelet's part: when the grace is over the Pod is deleted for good."""
         due = obj["metadata"].get("deletionTimestamp")
-        if not due:
+        if not due or self._store.get(PODS.table, key) is None:
             return
         timer = self._timers.pop(uid, None)
         if timer is not None:

@@ -85,7 +85,7 @@ def faults(obj: JSON, served: Served, old: JSON | None) -> list[Cause]:
         values = meta.get(where) or {}
         for key, value in values.items():
             out += _key_faults(f"metadata.{where}", key)
-            if where == "labels" and (len(value) > 63 or not _VALUE.match(value)):
+            if where == "labels" and not fits_value(value):
                 out.append(Cause("metadata.labels", "FieldValueInvalid", f'Invalid value: "{value}": {VALUE_TEXT}'))
     size = sum(len(key.encode()) + len(str(value).encode()) for key, value in (meta.get("annotations") or {}).items())
     if size > ANNOTATIONS_MAX:
@@ -115,10 +115,19 @@ def _name_faults(meta: JSON, served: Served) -> list[Cause]:
     return [] if fits else [Cause("metadata.name", "FieldValueInvalid", f'Invalid value: "{name}": {text}')]
 
 
-def _key_faults(field: str, key: str) -> list[Cause]:
+def fits_key(key: str) -> bool:
+    """Whether a label can have that key."""
     prefix, slash, name = key.rpartition("/")
-    fits = (not slash or (len(prefix) <= 253 and _SUBDOMAIN.match(prefix))) and len(name) <= 63 and _NAME_PART.match(name)
-    if fits:
+    return (not slash or (len(prefix) <= 253 and bool(_SUBDOMAIN.match(prefix)))) and len(name) <= 63 and bool(_NAME_PART.match(name))
+
+
+def fits_value(value: str) -> bool:
+    """Whether a label can have that value."""
+    return len(value) <= 63 and bool(_VALUE.match(value))
+
+
+def _key_faults(field: str, key: str) -> list[Cause]:
+    if fits_key(key):
         return []
     return [Cause(field, "FieldValueInvalid", f'Invalid value: "{key}": a qualified name is [prefix/]name, each in its own alphabet')]
 

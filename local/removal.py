@@ -6,7 +6,7 @@ from api.clock import Clock, format_time
 from local import statuses
 from local.admission import Admission
 from local.conversion import from_stored, to_stored
-from local.kinds import NAMESPACES
+from local.kinds import NAMESPACES, PODS
 from local.operation import DELETE, Operation
 from local.store import Entry, Store
 from local.wire import JSON, copy
@@ -60,6 +60,7 @@ class Remover:
         holds = bool(finalizers) or grace > 0 or self._holds_content(op)
         if not holds:
             if not op.dry_run:
+                self._announce(op, obj)
                 self._writer.discard(op, obj)
             return obj, True
         before = copy(obj)
@@ -79,6 +80,13 @@ class Remover:
             obj["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"]
         return obj, False
 
+    def _announce(self, op: Operation, obj: JSON) -> None:
+        """A Pod is seen to be ending before it is gone, however short its grace is."""
+        if op.served.table != PODS.table or obj["metadata"].get("deletionGracePeriodSeconds") == 0:
+            return
+        obj["metadata"] |= {"deletionTimestamp": format_time(self._clock.now()), "deletionGracePeriodSeconds": 0}
+        self._store.put(op.served.table, op.key, to_stored(op.served, obj), op.served.selectable)
+
     def _finalizers(self, meta: JSON, options: JSON) -> list[str]:
         out: list[str] = [name for name in meta.get("finalizers") or () if name not in {FOREGROUND, ORPHAN}]
         policy = options.get("propagationPolicy")
@@ -94,18 +102,22 @@ class Remover:
     @staticmethod
     def _grace(obj: JSON, options: JSON) -> int:
         """Seconds; only a Pod that runs somewhere has any."""
-        if obj.get("kind") != "Pod" or obj.get("apiVersion") != "v1":
-            return 0
-        spec = obj.get("spec") or {}
-        phase = (obj.get("status") or {}).get("phase")
-        if not spec.get("nodeName") or phase in {"Succeeded", "Failed"}:
+        if not _runs(obj):
             return 0
         asked = options.get("gracePeriodSeconds")
         if asked is None:
-            asked = spec.get("terminationGracePeriodSeconds", 30)
+            asked = obj["spec"].get("terminationGracePeriodSeconds", 30)
         return 1 if asked < 0 else int(asked)
 
     def _holds_content(self, op: Operation) -> bool:
         return op.served.table == NAMESPACES.table and any(
             table.keys(op.name) for name, table in self._store.tables.items() if name != NAMESPACES.table
         )
+
+
+def _runs(obj: JSON) -> bool:
+    """Whether it is a Pod that somebody has to stop."""
+    if obj.get("kind") != "Pod" or obj.get("apiVersion") != "v1":
+        return False
+    phase = (obj.get("status") or {}).get("phase")
+    return bool((obj.get("spec") or {}).get("nodeName")) and phase not in {"Succeeded", "Failed"}

@@ -1,10 +1,11 @@
 """Label and field selectors, from the query string and from the LabelSelector kind, compiled to a test of a stored entry."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from local import statuses
 from local.kinds import Served
+from local.metadata import fits_key, fits_value
 from local.store import Entry, Matches
 from local.wire import JSON
 
@@ -12,12 +13,14 @@ Test = Callable[[Mapping[str, str]], bool]
 
 _TERM = re.compile(r"\s*(?:(?P<bang>!)\s*)?(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)\s*(?P<rest>.*)$", re.DOTALL)
 _SET = re.compile(r"(?P<op>in|notin)\s*\((?P<values>[^()]*)\)\s*$")
+_UNESCAPED_COMMA = re.compile(r"(?<!\\),")
+_ESCAPED = re.compile(r"\\([\\,=])")
 _INTEGER = re.compile(r"-?[0-9]+\Z")
 _EQUALS = re.compile(r"(?P<op>==|=|!=|>|<)\s*(?P<value>[-A-Za-z0-9_.]*)\s*$")
 
 
 def split_terms(text: str) -> list[str]:
-    """Comma-separated terms; commas inside parentheses do not count. Raises 400 for an empty one between others."""
+    """Comma-separated terms; commas inside parentheses do not count."""
     out, depth, start = [], 0, 0
     for position, char in enumerate(text):
         depth += (char == "(") - (char == ")")
@@ -25,17 +28,26 @@ def split_terms(text: str) -> list[str]:
             out.append(text[start:position])
             start = position + 1
     out.append(text[start:])
-    terms = [part.strip() for part in out]
-    if terms == [""]:
-        return []
-    if "" in terms:
-        raise statuses.bad_request("unable to parse requirement: found ',', expected: identifier")
-    return terms
+    return [part.strip() for part in out]
 
 
 def parse_labels(text: str) -> list[Test]:
     """The tests of a label selector. Raises 400."""
-    return [_label_term(term) for term in split_terms(text)]
+    terms = split_terms(text)
+    if terms == [""]:
+        return []
+    if "" in terms:
+        raise statuses.bad_request("unable to parse requirement: found ',', expected: identifier")
+    return [_label_term(term) for term in terms]
+
+
+def _checked(key: str, values: Iterable[str]) -> None:
+    """A key that no label can have, or a value that none can, is no selector of labels. Raises 400."""
+    if not fits_key(key):
+        raise statuses.bad_request(f'unable to parse requirement: invalid label key "{key}"')
+    for value in values:
+        if not fits_value(value):
+            raise statuses.bad_request(f'unable to parse requirement: invalid label value: "{value}": at key: "{key}"')
 
 
 def _label_term(term: str) -> Test:
@@ -43,6 +55,7 @@ def _label_term(term: str) -> Test:
     if found is None:
         raise statuses.bad_request(f"unable to parse requirement: found '{term}', expected: identifier")
     key, rest = found["key"], found["rest"].strip()
+    _checked(key, ())
     if not rest:
         return (lambda labels: key not in labels) if found["bang"] else (lambda labels: key in labels)
     if found["bang"]:
@@ -50,12 +63,14 @@ def _label_term(term: str) -> Test:
     group = _SET.match(rest)
     if group is not None:
         values = {value.strip() for value in group["values"].split(",")}
+        _checked(key, values)
         if group["op"] == "in":
             return lambda labels: labels.get(key) in values
         return lambda labels: labels.get(key) not in values
     equals = _EQUALS.match(rest)
     if equals is None:
         raise statuses.bad_request(f"unable to parse requirement: found '{rest}', expected: in, notin, =, ==, !=, gt, lt")
+    _checked(key, (equals["value"],))
     return _compare(key, equals["op"], equals["value"])
 
 
@@ -99,8 +114,9 @@ def _expression(term: JSON, labels: Mapping[str, str]) -> bool:
 
 
 def parse_fields(text: str, served: Served) -> list[Callable[[Entry], bool]]:
-    """The tests of a field selector. Raises 400 for a field that the resource does not select by."""
-    return [_field_term(term, served) for term in split_terms(text)]
+    """The tests of a field selector; empty terms say nothing. Raises 400 for a field that the resource does not select by."""
+    terms = (term.strip() for term in _UNESCAPED_COMMA.split(text))
+    return [_field_term(term, served) for term in terms if term not in {"", "="}]
 
 
 def _field_term(term: str, served: Served) -> Callable[[Entry], bool]:
@@ -108,7 +124,7 @@ def _field_term(term: str, served: Served) -> Callable[[Entry], bool]:
     if not op:
         raise statuses.bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
     wanted = op != "!="
-    path, value = path.strip(), value.strip()
+    path, value = path.strip(), _ESCAPED.sub(r"\1", value.strip())
     if path == "metadata.name":
         return lambda entry: (entry.key[1] == value) is wanted
     if path == "metadata.namespace":

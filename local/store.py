@@ -66,11 +66,19 @@ class Change:
         self.previous = previous
         self._lines: dict[tuple[str, str], bytes] = {}
 
+    def body(self, kind: str) -> bytes:
+        """What a follower is shown. One whose selector the object left sees it as it last was, at the version of the change."""
+        if kind != DELETED or self.type == DELETED or self.previous is None:
+            return self.entry.body
+        obj = self.previous.object()
+        obj["metadata"]["resourceVersion"] = str(self.rv)
+        return encode_object(obj)
+
     def line(self, kind: str, wanted: str, show: Callable[[bytes], bytes]) -> bytes:
         """The watch line, encoded once however many watch."""
         line = self._lines.get((kind, wanted))
         if line is None:
-            line = b'{"type":"' + kind.encode() + b'","object":' + show(self.entry.body) + b"}\n"
+            line = b'{"type":"' + kind.encode() + b'","object":' + show(self.body(kind)) + b"}\n"
             self._lines[kind, wanted] = line
         return line
 

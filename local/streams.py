@@ -135,7 +135,7 @@ class _Stream:
     def lines(self, kind: str, change: Change) -> list[bytes]:
         """A change's line, twice where a test asked for that."""
         if self._kind in {TABLE, METADATA}:
-            line = self._line(kind, show(self._served, change.entry.body))
+            line = self._line(kind, show(self._served, change.body(kind)))
         else:
             line = change.line(kind, self._served.api_version, lambda body: show(self._served, body))
         return [line] * self._faults.copies(self._served.plural)

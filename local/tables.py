@@ -115,6 +115,12 @@ def _ports(obj: JSON, now: datetime) -> Any:
     return ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports) or "<none>"
 
 
+def _selector(obj: JSON, now: datetime) -> Any:
+    del now
+    selector = (obj.get("spec") or {}).get("selector") or {}
+    return ",".join(f"{key}={selector[key]}" for key in sorted(selector)) or "<none>"
+
+
 def _ready_of(obj: JSON, now: datetime) -> Any:
     del now
     return f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{(obj.get('spec') or {}).get('replicas', 1)}"
@@ -140,6 +146,8 @@ BUILT_IN: dict[str, dict[str, Cell]] = {
         "Age": _age,
         "IP*": _at(".status.podIP"),
         "Node*": _at(".spec.nodeName"),
+        "Nominated Node*": _at(".status.nominatedNodeName"),
+        "Readiness Gates*": _at(".spec.readinessGates[*].conditionType"),
     },
     "Service": {
         "Type": _at(".spec.type"),
@@ -147,6 +155,7 @@ BUILT_IN: dict[str, dict[str, Cell]] = {
         "External-IP": _at(".spec.externalIPs[*]"),
         "Port(s)": _ports,
         "Age": _age,
+        "Selector*": _selector,
     },
     "Secret": {"Type": _at(".type"), "Data": _count(".data"), "Age": _age},
     "ConfigMap": {"Data": _count(".data"), "Age": _age},

@@ -295,3 +295,40 @@ async def _(cluster: TestCluster) -> None:
     info = answer.ok()["status"]["userInfo"]
     assert info["username"] == "somebody"
     assert set(info["groups"]) == {"a-team", "system:authenticated"}
+
+
+@check("an object that leaves a selector is DELETED as it last was, at the version of the change")
+async def _(cluster: TestCluster) -> None:
+    path = f"/api/v1/namespaces/{await cluster.namespace()}/configmaps"
+    body = config_map("a")
+    body["metadata"]["labels"] = {"l": "in"}
+    made = (await cluster.wire("POST", path, body)).ok()["metadata"]
+    async with cluster.wire.watch(path, resourceVersion=made["resourceVersion"], labelSelector="l=in") as events:
+        left = (await cluster.wire.patch(f"{path}/a", {"metadata": {"labels": {"l": "out"}}})).ok()["metadata"]
+        told = await events.next()
+    assert told["type"] == "DELETED"
+    assert told["object"]["metadata"]["labels"] == {"l": "in"}
+    assert told["object"]["metadata"]["resourceVersion"] == left["resourceVersion"]
+
+
+@check("a Pod that is deleted at once is seen ending before it is gone")
+async def _(cluster: TestCluster) -> None:
+    path = f"/api/v1/namespaces/{await cluster.namespace()}/pods"
+    for name, node in (("loose", ""), ("placed", "n1")):
+        made = (await cluster.wire("POST", path, pod(name, node=node))).ok()["metadata"]
+        async with cluster.wire.watch(path, resourceVersion=made["resourceVersion"]) as events:
+            (await cluster.wire("DELETE", f"{path}/{name}", gracePeriodSeconds="0")).ok()
+            seen = [await events.next() for _ in range(2)]
+        assert [event["type"] for event in seen] == ["MODIFIED", "DELETED"]
+        assert seen[0]["object"]["metadata"]["deletionGracePeriodSeconds"] == 0
+
+
+@check("a selector of labels has keys and values that labels can have; one of fields may have empty terms")
+async def _(cluster: TestCluster) -> None:
+    path = f"/api/v1/namespaces/{await cluster.namespace()}/configmaps"
+    (await cluster.wire("POST", path, config_map("a"))).ok()
+    for text in ("A/b=1", "a=_", "a in (1,_)", "a notin (1,a b)", "!A/b"):
+        assert (await cluster.wire("GET", path, labelSelector=text)).code == 400, text
+    for text in (",metadata.name=a", "metadata.name=a,", "="):
+        assert len((await cluster.wire("GET", path, fieldSelector=text)).ok()["items"]) == 1, text
+    assert (await cluster.wire("GET", path, fieldSelector="metadata.name=a\\,b")).ok()["items"] == []
