@@ -20,7 +20,7 @@ from webhooks.errors import LookupFailedError
 
 S = TypeVar("S", bound=Struct)
 
-SECONDS = 7.0
+SECONDS = 6.5
 """How long one read may take: less than a whole review may (`webhooks.server`). A server that takes five seconds an answer does answer."""
 AT_ONCE = 50
 """Reads under way together. While the API server does not answer they would take every connection, and the Lease would find none."""

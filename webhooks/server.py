@@ -28,7 +28,7 @@ VALIDATE_SCALER = "/validate-modeldeploymentscaler"
 MUTATE_POD = "/mutate-pod"
 PATHS = frozenset({VALIDATE_DEPLOYMENT, MUTATE_DEPLOYMENT, VALIDATE_SCALER, MUTATE_POD})
 
-REVIEW_SECONDS = 8.0
+REVIEW_SECONDS = 7.0
 """How long one review may take, all its reads together: the API server gives up after ten (F90), and hears our own words until then."""
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -115,9 +115,10 @@ async def stage(running: tuple[Pair, World, Pump]) -> Stage:
     return Stage(both, built, pump, leader, follower, built.newest(), now())
 
 
-def answered(tally: Tally) -> bool:
+def all_answered(tally: Tally) -> None:
     """Every review got its verdict, none an error, none nothing."""
-    return tally.count() > 0 and tally.count("admitted", "refused") == tally.count()
+    assert tally.count() > 0
+    assert tally.count("admitted", "refused") == tally.count(), str(tally)
 
 
 # ------------------------------------------------------------------------------------------------------------- the leader
@@ -136,7 +137,7 @@ async def test_the_leader_is_killed(stage: Stage, lengths: Lengths, tell: Tell) 
     assert total < lengths.times.lease + 4.4 * lengths.times.retry + 2
     assert at.world.counts_told(at.version) == at.world.each(0)
     at.one_writer()
-    assert answered(at.reviews(at.follower))
+    all_answered(at.reviews(at.follower))
     tell(f"takeover {gap:.1f} s after the kill, all statuses right {total:.1f} s after it")
     tell(f"survivor: {at.reviews(at.follower)}")
     tell(f"writes through the API server: {at.pump.window('api', at.began)}")
@@ -170,9 +171,9 @@ async def test_the_leader_is_frozen_with_writes_on_their_way(stage: Stage, lengt
     assert at.world.counts_told(at.version) == at.world.each(0, 1)
     at.one_writer()
     assert (await at.pair.leader()) is at.follower
-    assert answered(at.reviews(at.follower))
+    all_answered(at.reviews(at.follower))
     back = at.reviews(at.leader, awake + 1)
-    assert answered(back)
+    all_answered(back)
     tell(f"frozen {awake - asleep:.0f} s, takeover {gap:.1f} s, noticed {noticed:.2f} s after SIGCONT; {len(late)} late writes, all 409")
     tell(f"survivor: {at.reviews(at.follower)}; awakened: {back}")
 
@@ -202,7 +203,7 @@ async def test_the_leader_alone_is_cut_off_from_the_api_server(stage: Stage, len
     assert at.world.counts_told(at.version) == at.world.each(0, 1)
     at.one_writer()
     alone = at.reviews(at.leader, apart, healed - 11)
-    assert answered(at.reviews(at.follower))
+    all_answered(at.reviews(at.follower))
     assert at.reviews(at.leader).count("late", "no-connection", "no-handshake", "no-answer") == 0
     tell(f"apart {healed - apart:.0f} s, takeover {gap:.1f} s; {len(late)} late writes, all 409")
     tell(f"connected: {at.reviews(at.follower)}; cut off: {alone}, slowest {at.reviews(at.leader).worst():.1f} s")
@@ -242,7 +243,7 @@ async def test_the_api_server_is_away(stage: Stage, lengths: Lengths, tell: Tell
         assert during.count("admitted", reads=False) == during.count(reads=False)
         assert during.count("cannot-judge", "admitted", reads=True) == during.count(reads=True)
         tell(f"{each.name} during: {during}, slowest {during.worst():.1f} s; after: {at.reviews(each, healed + 1)}")
-        assert answered(at.reviews(each, healed + 1))
+        all_answered(at.reviews(each, healed + 1))
     tell(f"away {healed - at.began:.0f} s; statuses right {recovered:.1f} s after the return; CPU meanwhile {used} s (reviews included)")
     tell(f"busiest second after the return: {storm} requests a replica; status writes: {len(changed)}")
 
@@ -331,8 +332,8 @@ def no_handshake_failed(at: Stage, tell: Tell, took: list[str]) -> None:
     tell(f"writes through the API server: {api}; {', '.join(took)}")
     for each in at.pair.replicas:
         assert at.reviews(each).count("no-handshake") == 0
-        assert answered(at.reviews(each))
-    assert answered(api)
+        all_answered(at.reviews(each))
+    all_answered(api)
     at.one_writer()
 
 
