@@ -31,6 +31,8 @@ DUE: Final = 0.75
 # A free shard that its rightful taker left alone for so many retry periods is anybody's.
 PATIENCE: Final = 2.0
 
+SOON: Final = 0.01
+
 ForShard = Callable[[int], Coroutine[Any, Any, None]]
 
 log = structlog.get_logger("controller.sharding")
@@ -266,7 +268,7 @@ class ShardElection:
 
     async def _spent(self, term: _Term) -> None:
         while (left := self._left(term, self._patience)) > 0:
-            await self._clock.sleep(left)
+            await self._clock.sleep(max(left, SOON))  # what is left may be less than a clock can tell
 
     async def _hand_over(self, shard: int, term: _Term) -> None:
         """Let the writes under way finish, for a while, then end the term, then free the Lease. The claim stays: it says for whom."""

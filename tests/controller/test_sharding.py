@@ -21,8 +21,9 @@ from controller.shards import Layout, parse_shard, shard_of
 from kube.errors import Forbidden, TransportError
 
 SYSTEM = "modelwarden-system"
-NAMES = tuple(f"chat{number}" for number in range(12))
+NAMES = tuple(f"chat{number}" for number in range(8))
 SHARDS = 4
+SHORT: dict[str, float] = {"lease_duration": 6.0, "renew_deadline": 4.0, "retry_period": 1.0}
 
 
 # ------------------------------------------------------------------------------------------------------------------ the rules
@@ -179,7 +180,9 @@ class Fleet:
 
     async def birth(self, shards: int = SHARDS, **more: Any) -> Controller:
         """A further replica."""
-        chosen = ControllerSettings(observers=ObserverSettings(enabled=False), identity=f"r{len(self.tasks)}", shards=shards, **more)
+        chosen = ControllerSettings(
+            observers=ObserverSettings(enabled=False), identity=f"r{len(self.tasks)}", shards=shards, **SHORT, **more
+        )
         line = Line(self.api)
         made = Controller(line, chosen, self.clock)  # type: ignore[arg-type]  # a client in all that is used
         self.controllers.append(made)
@@ -223,7 +226,7 @@ async def test_each_deployment_is_written_by_the_holder_of_its_shard_and_by_nobo
     async with fleet() as at:
         for _ in range(2):
             await at.birth()
-        await at.pass_seconds(15)
+        await at.pass_seconds(7)
         assert at.held() == [2, 2]
         assert at.phases() == {"Ready"}
         for line in at.lines:
@@ -245,13 +248,13 @@ async def test_the_shards_of_a_dead_replica_are_taken_and_their_statuses_go_on()
     """Cut off, a replica writes nothing more; within the bound the other has its shards, lists what it lacked, and judges it."""
     async with fleet() as at:
         first, second = await at.birth(), await at.birth()
-        await at.pass_seconds(15)
+        await at.pass_seconds(7)
         at.lines[0].cut = True
-        await at.pass_seconds(2)
+        await at.pass_seconds(1.5)
         for name in NAMES:
             at.flip(name, ready=False)
         written = len(at.lines[0].written)
-        await at.pass_seconds(25)
+        await at.pass_seconds(11)
         assert (len(first.election.held), len(second.election.held)) == (0, SHARDS)  # type: ignore[union-attr]
         assert len(at.lines[0].written) == written
         assert at.phases() == {"Starting"}
@@ -263,7 +266,7 @@ async def test_a_shard_whose_lease_names_another_is_left_at_once() -> None:
     """Whatever the clocks say: somebody forced it."""
     async with fleet() as at:
         only = await at.birth()
-        await at.pass_seconds(3)
+        await at.pass_seconds(2)
         at.api.touch("Lease", Layout("modelwarden", SHARDS).lease(2), lambda item: item["spec"].update(holderIdentity="z"), SYSTEM)
         await at.pass_seconds(2.5)
         assert only.election.held == {0, 1, 3}  # type: ignore[union-attr]
@@ -274,10 +277,10 @@ async def test_a_clean_exit_gives_all_shards_back_at_once() -> None:
     async with fleet() as at:
         for _ in range(2):
             await at.birth()
-        await at.pass_seconds(15)
+        await at.pass_seconds(7)
         at.tasks[0].cancel()
         await settle(300)
-        await at.pass_seconds(8)
+        await at.pass_seconds(4)
         assert at.held()[1] == SHARDS
 
 
@@ -285,7 +288,7 @@ async def test_a_newcomer_knows_a_shard_before_it_asks_for_it() -> None:
     """Between two writers of a deployment lies a moment, not a list: the claim is written when everything was listed."""
     async with fleet() as at:
         await at.birth()
-        await at.pass_seconds(3)
+        await at.pass_seconds(2)
         lists: list[int] = []
 
         def claimed(request: Request) -> None:
@@ -295,7 +298,7 @@ async def test_a_newcomer_knows_a_shard_before_it_asks_for_it() -> None:
 
         at.api.fail = claimed  # type: ignore[assignment]
         await at.birth()
-        await at.pass_seconds(10)
+        await at.pass_seconds(6)
         assert lists
         assert min(lists) > 0
         assert at.held() == [2, 2]
@@ -305,15 +308,15 @@ async def test_a_replica_of_another_number_of_shards_waits() -> None:
     """Ready all the same, or an update could never be rolled out; when the old ones are gone for good it takes everything."""
     async with fleet() as at:
         await at.birth()
-        await at.pass_seconds(3)
+        await at.pass_seconds(2)
         other = await at.birth(shards=3)
-        await at.pass_seconds(30)
+        await at.pass_seconds(12)
         assert other.election.held == frozenset()  # type: ignore[union-attr]
         assert at.lines[1].written == []
         assert set(other.ready().values()) == {True}
         at.tasks[0].cancel()
         await settle(300)
-        await at.pass_seconds(25)
+        await at.pass_seconds(11)
         assert other.election.held == frozenset(range(3))  # type: ignore[union-attr]
 
 
@@ -322,13 +325,13 @@ async def test_from_one_lease_to_many_and_back(old: int, new: int) -> None:
     """The plain Lease keeps a replica without shards and replicas with them apart, in both directions."""
     async with fleet() as at:
         first = await at.birth(old)
-        await at.pass_seconds(3)
+        await at.pass_seconds(2)
         second = await at.birth(new)
-        await at.pass_seconds(20)
+        await at.pass_seconds(10)
         assert (first.leading(), second.leading()) == (True, False)
         at.tasks[0].cancel()
         await settle(300)
-        await at.pass_seconds(25)
+        await at.pass_seconds(11)
         assert second.leading()
         at.flip(NAMES[0], ready=False)
         await at.pass_seconds(1)
@@ -339,9 +342,9 @@ async def test_a_preferred_shard_comes_to_whoever_prefers_it() -> None:
     """From a holder that does not, however few it has."""
     async with fleet() as at:
         await at.birth()
-        await at.pass_seconds(3)
+        await at.pass_seconds(2)
         second = await at.birth(preferred_shard=3)
-        await at.pass_seconds(20)
+        await at.pass_seconds(10)
         assert 3 in second.election.held  # type: ignore[union-attr]
         assert at.held() == [2, 2]
 
@@ -351,7 +354,7 @@ async def test_leases_that_may_not_be_read_are_said_at_readyz() -> None:
     async with fleet() as at:
         at.api.fail = lambda request: Forbidden(403, "Forbidden", "may not list leases") if request.kind == "Lease" else None
         only = await at.birth()
-        await at.pass_seconds(3)
+        await at.pass_seconds(2)
         assert "may not list leases" in str(only.ready()["shard-leases"])
         at.api.fail = lambda _: None
         await at.pass_seconds(5)
@@ -362,10 +365,10 @@ async def test_a_shard_that_is_lost_leaves_nothing_behind() -> None:
     """Neither objects nor what was remembered of its writes."""
     async with fleet() as at:
         first = await at.birth()
-        await at.pass_seconds(3)
+        await at.pass_seconds(2)
         assert len(first.cache.deployments()) == len(NAMES)
         await at.birth()
-        await at.pass_seconds(15)
+        await at.pass_seconds(7)
         kept = {name for name in NAMES if shard_of(f"uid-{name}", SHARDS) in first.election.held}  # type: ignore[union-attr]
         assert {key.name for key in first.cache.deployments()} == kept < set(NAMES)
         assert len(first.cache.stores[KindName.POD].objects) == len(first.cache._pods) == len(kept)
