@@ -14,6 +14,8 @@ from typing import Any, Final
 from bench.fleet.process import sample, turn_milliseconds
 from bench.fleet.subjects import ROOT, Subject, free_port, scrape
 
+RESTED: Final = 2.0  # seconds without a request after which a fleet counts as quiet
+
 METRICS: Final = {
     "passes": 'controller_runtime_reconcile_total{controller="modeldeployment",result="success"}',
     "issued": 'modelwarden_status_writes_total{outcome="success"}',
@@ -145,7 +147,10 @@ def _phases(size: int, plan: Plan, standin: StandinProcess, began: float) -> dic
     figures["settled"] = standin.order("state")["now"]
     figures["singles"] = standin.order("singles", count=plan.singles, gap=plan.gap, seconds=plan.patience)
     figures["storm"] = standin.order("storm", flips=plan.flips, edited=plan.edited, cut=plan.cut, seconds=plan.patience)
-    standin.order("quiet", seconds=2.0)
+    waited = 0.0
+    while waited < plan.patience and set(standin.order("quiet", seconds=RESTED)["requests"]) - {"leases", "watch"}:
+        waited += RESTED  # Events are told after the statuses, one after the other
+    figures["rested"] = waited
     figures["quiet"] = standin.order("quiet", seconds=plan.quiet)
     return figures
 
