@@ -270,8 +270,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         (
             Cut(
                 "controller.election",
-                'if self.holder not in ("", self._settings.identity) or not self.may_write:\n',
-                "if False:\n",
+                "holder=self.holder)\n                return\n",
+                "holder=self.holder)\n                await self._clock.sleep(1.0)\n                continue\n",
             ),
         ),
         "scenario lost-lease",
