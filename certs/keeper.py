@@ -32,7 +32,8 @@ log = structlog.get_logger("certs")
 PACE = timedelta(seconds=60)
 # How long an authority has been told before a replica changes over to it. Less than the pace: replicas hear of it one after the other.
 TOLD = PACE / 2
-RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+# Without a certificate a replica answers nobody: an API server that is back is not kept waiting for one cheap read.
+RETRY_SECONDS = (1.0, 2.0, 5.0)
 
 
 class CertKeeper:

@@ -83,6 +83,7 @@ class Reflector:
         self._version = ""
         self._hopes: list[float] = []
         self._failures = 0
+        self._unconnected = 0
         self._contact = clock.monotonic()
         self.readable = False
         self.synced = False
@@ -161,10 +162,14 @@ class Reflector:
             self._failures = 1
 
     async def _back_off(self, error: KubeError) -> None:
-        self._failures += 1
         if isinstance(error, ConnectFailed):
-            self._failures = min(self._failures, MOST_UNCONNECTED)
-        wait = min(FIRST_WAIT * 2 ** min(self._failures - 1, 30), LONGEST_WAIT) * (0.5 + 0.5 * self._rand())
+            self._unconnected = min(self._unconnected + 1, MOST_UNCONNECTED)
+            count = self._unconnected
+        else:
+            self._unconnected = 0
+            self._failures += 1
+            count = self._failures
+        wait = min(FIRST_WAIT * 2 ** min(count - 1, 30), LONGEST_WAIT) * (0.5 + 0.5 * self._rand())
         await self._clock.sleep(max(wait, min(error.retry_after or 0.0, LONGEST_WAIT)))
 
     # ------------------------------------------------------------------------------------------------------------- list
@@ -297,9 +302,9 @@ class Reflector:
         async with aclosing(events):
             async for event in events:
                 self._apply(event)
-                self._failures = 0
+                self._failures = self._unconnected = 0
         self._heard()
-        self._failures = 0
+        self._failures = self._unconnected = 0
 
     def _apply(self, event: Event) -> None:
         change: Change | None = None
