@@ -32,7 +32,7 @@ test-cluster: $(VENV)/.installed ## the cluster scenarios on a real kube-apiserv
 test-engines: $(VENV)/.installed ## ask the engines' own parsers (ORACLE_HOME names their environments)
 	$(BIN)/python -m pytest tests/engines -m engines $(ARGS)
 
-test-packaging: $(VENV)/.installed ## chart by Helm, wheel, bill of materials, rules by promtool, a scrape by Prometheus; minutes, and needs a package index
+test-packaging: $(VENV)/.installed ## chart by Helm, all that is shipped on a real API server (KUBEBUILDER_ASSETS), wheel, bill of materials, promtool, a scrape; minutes, needs a package index
 	@sh scripts/tools.sh .run/tools
 	PATH="$(CURDIR)/.run/tools/bin:$$PATH" $(BIN)/python -m pytest tests/deploy tests/app/test_scrape.py -m "slow or not slow" -rs $(ARGS)
 
