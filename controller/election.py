@@ -8,6 +8,7 @@ is cancelled before anybody else can have taken over. On a clean exit the Lease 
 request is bounded well below the renew deadline, so that one which is never answered is tried again on another connection.
 """
 
+import asyncio
 import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine
@@ -79,6 +80,7 @@ class Election:
         self._observed: Lease | None = None
         self._observed_at = 0.0
         self._renewed_at: float | None = None
+        self._unanswered = False
         self.leading = False
 
     @property
@@ -103,7 +105,11 @@ class Election:
                 self._lead(False)
             return
         while True:
-            await self._acquire()
+            try:
+                await self._acquire()
+            except asyncio.CancelledError:
+                await self._release()
+                raise
             self._lead(True)
             log.info("leading", lease=self._settings.lease_name, identity=self._settings.identity)
             try:
@@ -189,7 +195,9 @@ class Election:
     async def _write(self, sent: Coroutine[Any, Any, bytes]) -> None:
         """From the moment it is sent the others wait, at the earliest, so from there our own time is counted."""
         started = self._clock.monotonic()
+        self._unanswered = True
         self._observe(self._read(await self._within(sent)))
+        self._unanswered = False
         self._renewed_at = started
 
     async def _within(self, request: Coroutine[Any, Any, bytes]) -> bytes:
@@ -199,15 +207,26 @@ class Election:
 
     async def _release(self) -> None:
         """Give the Lease up so that the next one need not wait it out. Best effort, and only while it is ours."""
-        lease = self._observed
-        if lease is None or lease.spec.holder_identity != self._settings.identity:
-            return
-        freed = msgspec.structs.replace(lease.spec, holder_identity="", lease_duration_seconds=1, renew_time=micro_time(self._clock.now()))
         try:
+            if self._unanswered:  # a write of ours was cut off, and only the server knows what became of it
+                await self._look()
+            lease = self._observed
+            if lease is None or lease.spec.holder_identity != self._settings.identity:
+                return
+            now = micro_time(self._clock.now())
+            freed = msgspec.structs.replace(lease.spec, holder_identity="", lease_duration_seconds=1, renew_time=now)
             await self._replace(msgspec.structs.replace(lease, spec=freed))
         except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
             level = log.debug if isinstance(error, Conflict) else log.warning
             level("lease not released", error=str(error))
+
+    async def _look(self) -> None:
+        try:
+            self._observe(
+                self._read(await self._within(self._client.get(LEASES, self._settings.lease_name, self._settings.lease_namespace)))
+            )
+        except NotFound:
+            self._observed = None
 
     @staticmethod
     def _read(data: bytes) -> Lease:

@@ -85,6 +85,41 @@ async def test_a_clean_exit_releases_the_lease() -> None:
         assert api.get_object("Lease", "modelwarden", SYSTEM)["spec"]["leaseTransitions"] == 1
 
 
+@pytest.mark.parametrize(("verb", "seconds"), [("create", 0.0), ("replace", 4.1)])
+async def test_a_clean_exit_in_the_middle_of_a_write_releases_the_lease_too(verb: str, seconds: float) -> None:
+    """The server took what we were stopped from hearing of: a first Lease, a renewal. It has to be read before it can be given back."""
+    api, clock = FakeCluster(), VirtualClock()
+    taken: list[str] = []
+    does = getattr(api, verb)
+
+    async def unheard(*args: Any, **options: Any) -> bytes:
+        answer: bytes = await does(*args, **options)
+        if not taken and clock.monotonic() >= start + seconds:
+            taken.append(holder(api))
+            await asyncio.Event().wait()
+        return answer
+
+    setattr(api, verb, unheard)
+    start = clock.monotonic()
+    candidate = Candidate(api, clock, "a")
+    task = asyncio.create_task(candidate.election.run(candidate.lead))
+    await settle()
+    await clock.advance(seconds + 2)
+    assert taken == ["a"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert holder(api) == ""
+
+
+async def test_who_stops_while_following_asks_nothing_more() -> None:
+    """Nothing of his was under way."""
+    async with candidates("a", "b") as (api, _, _, tasks):
+        api.requests.clear()
+        tasks[1].cancel()
+        await settle()
+        assert (api.requests, holder(api)) == ([], "a")
+
+
 async def test_a_silent_holder_is_followed_after_the_duration_and_not_before() -> None:
     """Fifteen seconds without a change by the follower's own clock."""
     async with candidates("a", "b") as (api, clock, (_, b), tasks):
