@@ -17,7 +17,7 @@ from local.hooks import Hook, NamespaceLabels, candidates, selected
 from local.kinds import Registry
 from local.operation import Operation
 from local.patches import PatchError, json_patch
-from local.statuses import StatusError
+from local.statuses import StatusError, UndecodableError
 from local.wire import JSON, copy, decode
 
 Configurations = Callable[[str], list[JSON]]
@@ -60,7 +60,10 @@ class Admission:
         if response is None or not response.get("patch") or obj is None:
             return obj, False
         patched = apply_patch(hook.name, response["patch"], obj)
-        return again(patched), patched != obj
+        try:
+            return again(patched), patched != obj
+        except UndecodableError as fault:  # what the webhook made of the object is no object of its kind
+            raise statuses.internal(fault.message) from fault
 
     async def validate(self, op: Operation, obj: JSON | None, old: JSON | None) -> None:
         """Ask every validating webhook. Raises the first refusal in their order."""
@@ -121,6 +124,6 @@ def apply_patch(name: str, encoded: str, obj: JSON) -> JSON:
     except (binascii.Error, ValueError) as fault:
         kind = "cannot apply" if isinstance(fault, PatchError) else "cannot read"
         raise statuses.internal(f'{kind} the patch of webhook "{name}": {fault}') from fault
-    if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
+    if not isinstance(patched, dict) or not isinstance(patched.setdefault("metadata", {}), dict):
         raise statuses.internal(f'the patch of webhook "{name}" leaves no object')
     return patched

@@ -1,5 +1,6 @@
 """Answers: which representation the client accepts, and how the bytes go out."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from local.statuses import StatusError
 from local.wire import JSON, encode
 
 OBJECT, TABLE, METADATA, DISCOVERY = "Object", "Table", "PartialObjectMetadata", "APIGroupDiscoveryList"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _TYPES = {"application/json", "application/*", "*/*"}
 
 
@@ -53,14 +55,14 @@ def json_response(
         headers={"Cache-Control": "no-cache, private"},
     )
     for text in dict.fromkeys(warnings):
-        answer.headers.add("Warning", warning_header(text))
+        if not _CONTROL.search(text):  # a header holds no line break: an API server drops such a warning
+            answer.headers.add("Warning", warning_header(text))
     return answer
 
 
 def warning_header(text: str) -> str:
-    """RFC 7234's form; control characters cannot be sent."""
-    clean = "".join(char if char.isprintable() else " " for char in text)[:4096]
-    escaped = clean.replace("\\", "\\\\").replace('"', '\\"')
+    """RFC 7234's form."""
+    escaped = text[:4096].replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{escaped}"'
 
 

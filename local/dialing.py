@@ -152,9 +152,27 @@ def response_of(raw: bytes, uid: str, version: str, *, mutating: bool) -> JSON:
         raise WebhookCallError("received invalid webhook response: webhook response was absent")
     if version == "v1" and response.get("uid") != uid:
         raise WebhookCallError(f'received invalid webhook response: expected response.uid="{uid}", got "{response.get("uid", "")}"')
-    if response.get("patch"):
-        if not mutating:
-            raise WebhookCallError("received invalid webhook response: validating webhook may not return response.patch")
-        if version == "v1" and response.get("patchType") != "JSONPatch":
-            raise WebhookCallError(f'received invalid webhook response: invalid response.patchType of "{response.get("patchType", "")}"')
+    if wrong := _patch_fault(response, version, mutating=mutating):
+        raise WebhookCallError(f"received invalid webhook response: {wrong}")
     return response
+
+
+def _patch_fault(response: JSON, version: str, *, mutating: bool) -> str:
+    """What is wrong with the patch and its type, which come together or not at all."""
+    patch, kind = response.get("patch"), response.get("patchType")
+    if not mutating:
+        given = "patch" if patch else "patchType" if kind is not None and version == "v1" else ""
+        return given and f"validating webhook may not return response.{given}"
+    try:
+        base64.b64decode(patch or "", validate=True)
+    except (binascii.Error, TypeError, ValueError) as fault:
+        return f"response.patch: {fault}"
+    if version != "v1":
+        return ""
+    if bool(patch) is not (kind is not None):
+        return (
+            "webhook returned response.patch but not response.patchType"
+            if patch
+            else "webhook returned response.patchType but not response.patch"
+        )
+    return f'invalid response.patchType of "{kind}"' if patch and kind != "JSONPatch" else ""

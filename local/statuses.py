@@ -46,6 +46,8 @@ class StatusError(LocalError):
             "reason": self.reason,
             "code": self.code,
         }
+        if not self.reason:
+            del out["reason"]
         details = dict(self.details or {})
         if self.retry_after is not None:
             details["retryAfterSeconds"] = self.retry_after

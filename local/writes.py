@@ -74,8 +74,9 @@ class Writer:
             meta["namespace"] = op.namespace
         _without_status(served, obj)
         obj = self._complete(op, obj)
-        mutated = await self._admission.mutate(op, obj, None, lambda patched: self._complete(op, patched))
+        mutated = await self._admission.mutate(op, obj, None, lambda patched: self._of_kind(op, self._complete(op, patched)))
         obj = mutated if mutated is not None else obj
+        self._same_namespace(op, obj)
         now = self._clock.now()
         metadata.new_identity(obj, served, op.namespace if served.namespaced else "", now, self._taken(op))
         if served.custom and served.status_kept_apart:
@@ -148,7 +149,7 @@ class Writer:
         new = self._received(op, transform(copy(old)))
         self._check_preconditions(op, entry, new, replacing=replacing)
         new = self._settled(op, new, old)
-        mutated = await self._admission.mutate(op, new, old, lambda patched: self._settled(op, patched, old))
+        mutated = await self._admission.mutate(op, new, old, lambda patched: self._of_kind(op, self._settled(op, patched, old)))
         new = mutated if mutated is not None else new
         self._generation(op, new, old)
         if not op.applied:
@@ -235,12 +236,17 @@ class Writer:
         if not served.custom:
             for key in [key for key, value in obj.items() if value is None]:
                 del obj[key]
-        stated = obj["metadata"].get("namespace")
-        if served.namespaced and stated and stated != op.namespace:
-            raise statuses.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        self._same_namespace(op, obj)
         if op.validation != "Ignore":
             self._unknown_fields(op, obj)
         return obj
+
+    @staticmethod
+    def _same_namespace(op: Operation, obj: JSON) -> None:
+        """The request's namespace, also after webhooks. Raises 400."""
+        stated = obj["metadata"].get("namespace")
+        if op.served.namespaced and stated and stated != op.namespace:
+            raise statuses.bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
     def _unknown_fields(self, op: Operation, obj: JSON) -> None:
         texts = [f'unknown field "{path}"' for path in structural.unknown_fields(op.served, obj)]
@@ -259,6 +265,15 @@ class Writer:
             if op.served.table == CRDS.table:
                 crds.complete(obj)
             builtins.complete(obj)
+        return obj
+
+    @staticmethod
+    def _of_kind(op: Operation, obj: JSON) -> JSON:
+        """What a webhook made, which has to be readable as the kind. Raises UndecodableError."""
+        metadata.check_types(obj)
+        if not op.served.custom and op.subresource != "status":
+            with _typed(op.served):
+                checks.faults(obj, None)
         return obj
 
     def _give_address(self, spec: JSON) -> None:
@@ -340,8 +355,9 @@ class Writer:
             obj["metadata"]["namespace"] = op.namespace
         _without_status(op.served, obj)
         obj = self._complete(op, obj)
-        mutated = await self._admission.mutate(op, obj, None, lambda patched: self._complete(op, patched))
+        mutated = await self._admission.mutate(op, obj, None, lambda patched: self._of_kind(op, self._complete(op, patched)))
         obj = mutated if mutated is not None else obj
+        self._same_namespace(op, obj)
         metadata.new_identity(obj, op.served, op.namespace if op.served.namespaced else "", self._clock.now())
         if op.served.status_kept_apart and op.served.custom:
             obj.pop("status", None)

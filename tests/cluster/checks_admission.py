@@ -372,3 +372,50 @@ async def _(cluster: TestCluster) -> None:
     )
     made = (await cluster.wire("POST", guarded.maps, config_map("a", a="b"))).ok()
     assert made["data"]["second"] == "was here"
+
+
+@check("a patch and its type come together, readable, and leave an object of the kind in its namespace")
+async def _(cluster: TestCluster) -> None:
+    guarded = await Guarded.make(cluster)
+    answer: JSON = {}
+    await guarded.arm(
+        guarded.hook(guarded.server.on("/m", lambda request: {"allowed": True, **answer}), operations=["CREATE"]), mutating=True
+    )
+
+    async def told(**response: Any) -> tuple[int, str]:
+        answer.clear()
+        answer.update(response)
+        made = await cluster.wire("POST", guarded.maps, config_map("a", a="b"), dryRun="All")
+        return made.code, made.body.get("message", "")
+
+    typed = {"patchType": "JSONPatch"}
+    code, said = await told(**typed)
+    assert (code, "response.patchType" in said) == (500, True)
+    code, said = await told(patch=json_patch({"op": "add", "path": "/data/x", "value": "y"})["patch"])
+    assert (code, "response.patchType" in said) == (500, True)
+    for operation, wanted in (
+        ({"op": "add", "path": "/data/x", "value": 1}, 500),
+        ({"op": "replace", "path": "/metadata/namespace", "value": "other"}, 400),
+        ({"op": "remove", "path": "/metadata"}, 422),
+        ({"op": "add", "path": "/data/x", "value": "y"}, 201),
+    ):
+        assert (await told(**json_patch(operation)))[0] == wanted, operation
+
+
+@check("an answer that cannot be read, patch included, is a call that failed: failurePolicy Ignore goes on")
+async def _(cluster: TestCluster) -> None:
+    guarded = await Guarded.make(cluster)
+    config = guarded.server.on("/m", lambda request: {"allowed": True, "patchType": "JSONPatch", "patch": "***"})
+    await guarded.arm(guarded.hook(config, failurePolicy="Ignore", operations=["CREATE"]), mutating=True)
+    assert (await cluster.wire("POST", guarded.maps, config_map("a"))).code == 201
+
+
+@check("a warning with a line break is dropped, and a refusal without a reason has none")
+async def _(cluster: TestCluster) -> None:
+    guarded = await Guarded.make(cluster)
+    config = guarded.server.on("/v", lambda request: {"allowed": False, "warnings": ["one", "two\nlines", "three"]})
+    await guarded.arm(guarded.hook(config))
+    answer = await cluster.wire("POST", guarded.maps, config_map("a"))
+    assert answer.warnings == ["one", "three"]
+    assert answer.code == 400
+    assert "reason" not in answer.body
