@@ -5,7 +5,10 @@ finding. Source: admission facts 3.0, decisions D2 and D4.
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
@@ -22,6 +25,9 @@ S = TypeVar("S", bound=Struct)
 
 SECONDS = 6.5
 """How long one read may take: less than a whole review may (`webhooks.server`). A server that takes five seconds an answer does answer."""
+READS_END: ContextVar[float] = ContextVar("reads_end", default=math.inf)
+"""When the reads of the review under way have to be over, by `time.monotonic`. Set for each review, looked at by those that read: a timer for
+every review would cost more than most reviews."""
 AT_ONCE = 50
 """Reads under way together. While the API server does not answer they would take every connection, and the Lease would find none."""
 
@@ -58,26 +64,29 @@ class KubeLookup:
     async def get(self, kind: type[S], namespace: str | None, name: str) -> S | None:
         """The object as the API server holds it now."""
         try:
-            async with asyncio.timeout(self._seconds), self._turns:
+            async with asyncio.timeout(self._left()), self._turns:
                 raw = await self._client.get(_resource(kind), name, namespace)
             found: S = self._decoders[kind].decode(raw)
         except NotFound:
             return None
         except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
-            raise LookupFailedError(f"reading {_PLURALS[kind][0]} {name!r} failed: {error or 'timed out'}") from error
+            raise LookupFailedError(f"reading {_PLURALS[kind][0]} {name!r} failed: {str(error) or 'timed out'}") from error
         return found
+
+    def _left(self) -> float:
+        return min(self._seconds, max(READS_END.get() - time.monotonic(), 0.0))
 
     async def scalers(self, namespace: str) -> tuple[ModelDeploymentScaler, ...]:
         """Every scaler of the namespace as the API server holds them now."""
         found: list[ModelDeploymentScaler] = []
         try:
-            async with asyncio.timeout(self._seconds), self._turns:
+            async with asyncio.timeout(self._left()), self._turns:
                 async for page in self._client.pages(_resource(ModelDeploymentScaler), namespace):
                     found.extend(self._decoders[ModelDeploymentScaler].decode(item) for item in page.items)
         except NotFound:
             return ()
         except (KubeError, TimeoutError, msgspec.MsgspecError) as error:
-            raise LookupFailedError(f"listing ModelDeploymentScalers failed: {error or 'timed out'}") from error
+            raise LookupFailedError(f"listing ModelDeploymentScalers failed: {str(error) or 'timed out'}") from error
         return tuple(found)
 
 

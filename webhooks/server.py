@@ -4,7 +4,6 @@
 complete review as its body, so that failurePolicy decides and the sender still sees its uid. Source: decisions D4 and D5, lessons F83, F84.
 """
 
-import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,8 +12,8 @@ import structlog
 
 from webhooks import response, wire
 from webhooks.deployments import DeploymentReviews
-from webhooks.errors import AdmissionError, LookupFailedError, MalformedReviewError
-from webhooks.lookups import Lookup
+from webhooks.errors import AdmissionError, MalformedReviewError
+from webhooks.lookups import READS_END, Lookup
 from webhooks.metrics import AdmissionMetrics
 from webhooks.pods import PodReviews
 from webhooks.response import Envelope, Response
@@ -76,9 +75,10 @@ class ReviewServer:
 
     async def _review(self, path: str, body: bytes) -> tuple[int, bytes]:
         envelope = Envelope()
+        READS_END.set(time.monotonic() + self._seconds)
         try:
             envelope, request = wire.read_review(body)
-            return 200, response.write_answer(envelope, await self._judged(path, request))
+            return 200, response.write_answer(envelope, await self._handlers[path](request))
         except BrokenReviewError as error:
             return 400, response.write_answer(error.envelope, response.refuse(400, error.reason, str(error)))
         except MalformedReviewError as error:
@@ -96,13 +96,6 @@ class ReviewServer:
             return 500, response.write_answer(
                 envelope, response.refuse(500, "InternalError", "the review could not be judged: a rule crashed")
             )
-
-    async def _judged(self, path: str, request: Request) -> Response:
-        try:
-            async with asyncio.timeout(self._seconds):
-                return await self._handlers[path](request)
-        except TimeoutError as late:
-            raise LookupFailedError(f"what the rules need could not be read within {self._seconds:g} s") from late
 
 
 def _frames(error: BaseException) -> str:

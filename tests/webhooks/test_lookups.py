@@ -1,6 +1,7 @@
 """Look-ups: what is absent, what failed, and how long a read may take."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from api.objects import InstanceType, KVCachePoolBinding, ModelDeployment, Model
 from kube.client import Page
 from kube.errors import Forbidden, KubeError, NotFound, ServerError
 from webhooks.errors import LookupFailedError
-from webhooks.lookups import AT_ONCE, KubeLookup, ObjectLookup
+from webhooks.lookups import AT_ONCE, READS_END, KubeLookup, ObjectLookup
 
 
 class FakeClient:
@@ -71,6 +72,25 @@ async def test_a_failed_read_raises(name: str) -> None:
     """It is never an empty answer."""
     with pytest.raises(LookupFailedError, match="InstanceType 'h20'"):
         await kube(FAULTS[name], 0.01).get(InstanceType, None, "h20")
+
+
+class Crawling(FakeClient):
+    """Takes a while for each answer."""
+
+    async def get(self, resource: Any, name: str, namespace: str | None = None) -> bytes:
+        await asyncio.sleep(0.06)
+        return await super().get(resource, name, namespace)
+
+
+async def test_the_reads_of_a_review_share_its_time() -> None:
+    """Each is quick enough, and the second one comes too late."""
+    lookup = kube(Crawling(msgspec.json.encode(instance_type())))
+    READS_END.set(time.monotonic() + 0.1)
+    assert await lookup.get(InstanceType, None, "h20") is not None
+    with pytest.raises(LookupFailedError, match="timed out"):
+        await lookup.get(InstanceType, None, "h20")
+    READS_END.set(time.monotonic() + 5)
+    assert await lookup.get(InstanceType, None, "h20") is not None
 
 
 class Hanging(FakeClient):
