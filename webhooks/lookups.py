@@ -26,8 +26,8 @@ S = TypeVar("S", bound=Struct)
 SECONDS = 6.5
 """How long one read may take: less than a whole review may (`webhooks.server`). A server that takes five seconds an answer does answer."""
 READS_END: ContextVar[float] = ContextVar("reads_end", default=math.inf)
-"""When the reads of the review under way have to be over, by `time.monotonic`. Set for each review, looked at by those that read: a timer for
-every review would cost more than most reviews."""
+"""When the reads of the review under way have to be over, by `time.monotonic`. Set for each review and looked at by those that read:
+a timer for each would cost more than most reviews do."""
 AT_ONCE = 50
 """Reads under way together. While the API server does not answer they would take every connection, and the Lease would find none."""
 
