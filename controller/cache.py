@@ -44,11 +44,13 @@ def is_older(version: str, than: str) -> bool:
 
 def looks_alike(old: Any, new: Any) -> bool:
     """Whether two projections differ in nothing but the resourceVersion: such a change concerns nobody."""
-    if isinstance(old, CachedDeployment):
-        return bool(old.spec_json == new.spec_json) and looks_alike(old.deployment, new.deployment)
-    for name in old.__struct_fields__:
-        if name != "metadata" and getattr(old, name) != getattr(new, name):
+    if isinstance(old, CachedDeployment):  # the rest of it follows from the spec's JSON
+        if old.spec_json != new.spec_json or old.deployment.status != new.deployment.status:
             return False
+    else:
+        for name in old.__struct_fields__:
+            if name != "metadata" and getattr(old, name) != getattr(new, name):
+                return False
     was, now = old.metadata, new.metadata
     return all(getattr(was, name) == getattr(now, name) for name in _UNVERSIONED)
 
@@ -195,6 +197,8 @@ class Cache:
 
     def _index_deployment(self, old: CachedDeployment | None, new: CachedDeployment | None) -> set[Key]:
         key = key_of((new or old).metadata)  # type: ignore[union-attr]  # one of the two is there
+        if old is not None and new is not None and old.spec_json == new.spec_json:
+            return {key}  # a status moved: nobody else is referred to
         before = _references(old) if old else set()
         after = _references(new) if new else set()
         for reference in before - after:
