@@ -151,7 +151,8 @@ def apply(served: Served, live: JSON | None, wanted: JSON, manager: str, *, subr
     previous = state.sets.get(key, Owned("", "", paths=set()))
     others: set[Path] = set().union(*(owned.paths for other, owned in state.sets.items() if other != key))
     for path in sorted(previous.paths - declared, key=len):
-        if not any(found[: len(path)] == path for found in others):
+        # What stands below it may be another's, or declared anew: whoever owned an empty map and fills it now owns what is in it.
+        if not any(found[: len(path)] == path for found in others | declared):
             remove_path(merged, path, schema)
     same = live is not None and previous.paths == declared and _bare(merged) == _bare(base)
     state.sets[key] = Owned(served.api_version, previous.time if same else now, paths=declared)

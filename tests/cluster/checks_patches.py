@@ -244,3 +244,11 @@ async def _(cluster: TestCluster) -> None:
     (await cluster.wire("POST", path, config_map("a", x="y"))).ok()
     after = (await cluster.wire.patch(f"{path}/a", {"metadata": {"managedFields": [{}]}})).ok()
     assert not after["metadata"].get("managedFields")
+
+
+@check("whoever applied an empty map and fills it keeps what they fill, and what others put there")
+async def _(cluster: TestCluster) -> None:
+    path = await widgets(cluster)
+    for manager, free in (("one", {}), ("two", {"y": 2}), ("one", {"x": 1})):
+        made = await cluster.wire.patch(f"{path}/a", widget("a", free=free), "apply", fieldManager=manager)
+    assert made.ok()["spec"]["free"] == {"x": 1, "y": 2}

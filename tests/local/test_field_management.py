@@ -159,6 +159,16 @@ def test_what_an_applier_stops_declaring_goes_unless_another_owns_it() -> None:
     assert after["spec"] == {"a": 1, "b": 1, "parts": [{"name": "q"}], "tags": ["y"]}
 
 
+def test_whoever_applied_an_empty_map_and_fills_it_loses_nothing() -> None:
+    """The map was theirs as a whole; now what is in it is. What others put there stays."""
+    live = _apply(None, "one", free={})
+    filled = _apply(live, "one", free={"x": 1})
+    assert filled["spec"]["free"] == {"x": 1}
+    assert _owners(filled) == {"one": {".spec.free.x"}}
+    shared = _apply(_apply(live, "two", free={"y": 2}), "one", free={"x": 1})
+    assert shared["spec"]["free"] == {"x": 1, "y": 2}
+
+
 def test_applying_the_same_again_keeps_the_time() -> None:
     """So that nothing is written for nothing."""
     live = _apply(None, "one", a=1, parts=[{"name": "p"}])
