@@ -12,12 +12,16 @@ from cluster import FakeCluster, Request
 from things import deployment, pod, workload
 from virtual import VirtualClock, settle
 
+from api.objects import ObjectMeta
 from controller.balance import Claim, Seat, to_claim, to_grant, to_take
+from controller.cache import Key
+from controller.events import EventRecorder
 from controller.keeping import Keeping
 from controller.kinds import KindName, kinds
 from controller.service import Controller
 from controller.settings import ControllerSettings, ObserverSettings
 from controller.shards import Layout, parse_shard, shard_of
+from controller.transitions import Notice
 from kube.errors import Forbidden, TransportError
 
 SYSTEM = "modelwarden-system"
@@ -376,6 +380,35 @@ async def test_a_shard_that_is_lost_leaves_nothing_behind() -> None:
         for shard, term in enumerate(first.terms):
             if shard not in first.election.held:  # type: ignore[union-attr]
                 assert term.runner._sightings == {}
+
+
+async def test_a_shard_is_given_away_when_its_passes_have_ended() -> None:
+    """What waits is dropped, for it is another's now; what is under way is waited for."""
+    controller = Controller(FakeCluster(), ControllerSettings(shards=SHARDS), VirtualClock())  # type: ignore[arg-type]
+    queue = controller.terms[2].queue
+    queue.add(Key("team", "under-way"))
+    key = await queue.get()
+    queue.add(Key("team", "waiting"))
+    drained = asyncio.create_task(controller._drain(2))
+    await settle()
+    assert (len(queue), drained.done()) == (0, False)
+    queue.done(key)
+    await settle()
+    assert drained.done()
+
+
+async def test_an_event_about_another_s_shard_is_not_sent() -> None:
+    """What was told before the shard went, and not sent yet, stands in the status."""
+    api, clock = FakeCluster(), VirtualClock()
+    assert not Controller(api, ControllerSettings(shards=SHARDS), clock).recorder._may_send("uid-chat")  # type: ignore[arg-type]
+    recorder = EventRecorder(api, clock, "a", may_send=lambda uid: uid == "ours")  # type: ignore[arg-type]
+    for uid in ("theirs", "ours"):
+        recorder.notice(ObjectMeta(name=uid, namespace="team", uid=uid), Notice("Normal", "Ready", "all is well"))
+    task = asyncio.create_task(recorder.run())
+    await settle()
+    assert [request.body["regarding"]["uid"] for request in api.sent("create", "Event")] == ["ours"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 # ----------------------------------------------------------------------------------------------------------------- what is kept
