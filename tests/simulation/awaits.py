@@ -84,8 +84,8 @@ def moment(size: int, at: int, *, freezes: bool) -> tuple[str, int, str]:
     finished = outcome.transitions.get("Settling>-", 0) == 1
     end = "finished" if finished else "aborted" if any(name.endswith(">Aborted") for name in outcome.transitions) else "lost"
     broken = str(outcome.broken) if outcome.broken is not None else ""
-    # A leader that stands still may spend the budget of the step that it stands in.
-    abandoned = end == "aborted" if freezes else outcome.transitions.get("Disqualified>Aborted")
+    # The withdrawal has 30 s in all, of which a successor needs half to come; the drain's 240 s are never spent by that.
+    abandoned = any(outcome.transitions.get(f"{step}>Aborted") for step in ("Admitted", "Disqualified", "Withdrawing"))
     if not broken and not finished and not abandoned:
         broken = f"the operation did not come to its end: {outcome.transitions}"
     return end, outcome.processes, broken
