@@ -1,15 +1,17 @@
 """The fleet's own figures for `/metrics`, read from the stored statuses at the moment of a scrape.
 
-Only the leader shows them, so that nobody counts a deployment twice. A status is decoded once a version. Figures by deployment are shown
-for fleets of up to `DETAILED`; beyond that only the sums are, for a page of a million lines helps nobody. What is not known has no sample:
+Only the leader shows them, so that nobody counts a deployment twice. What the sums need of a status is read once a version and kept, no
+more: decoded statuses of a large fleet would take more room than all its Pods. Figures by deployment are shown for fleets of up to
+`DETAILED`; beyond that only the sums are, for a page of a million lines helps nobody. What is not known has no sample:
 a null is never shown as zero, and Unknown is a value of its own. Conditions that others put into a status are not shown: their types are
 theirs to invent, and labels have to be bounded.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+import msgspec
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -25,9 +27,16 @@ STEPS: Final = ("Admitted", "Disqualified", "Withdrawing", "Draining", "Deleting
 WHERE: Final = ("namespace", "name")
 
 
+class _Standing(NamedTuple):
+    """What the sums count of a deployment: its phase, and its conditions' types and statuses."""
+
+    phase: str
+    conditions: tuple[tuple[str, str], ...]
+
+
 class _Known(NamedTuple):
     version: str
-    status: Status | None
+    standing: _Standing
 
 
 class FleetCollector(Collector):
@@ -62,24 +71,26 @@ class FleetCollector(Collector):
             value=float(not self._readable()),
         )
         yield stale
-        statuses = self._statuses()
-        yield from _sums(statuses)
-        if len(statuses) <= self._detailed:
-            yield from self._details(statuses)
+        raws = self._look()
+        yield from _sums(known.standing for known in self._known.values())
+        if len(raws) <= self._detailed:
+            yield from self._details({key: decode_status(raw) for key, raw in sorted(raws.items())})
 
-    def _statuses(self) -> dict[Key, Status | None]:
+    def _look(self) -> dict[Key, msgspec.Raw]:
+        """Bring what is kept up to date; the stored statuses of all that are ours."""
         fresh: dict[Key, _Known] = {}
+        raws: dict[Key, msgspec.Raw] = {}
+        standings: dict[_Standing, _Standing] = {}
         for key in self._cache.deployments():
             cached = self._cache.deployment(key)
             if cached is None or not self._owns(cached.metadata.uid):
                 continue
+            raw, version = cached.deployment.status, cached.metadata.resource_version
             known = self._known.get(key)
-            version = cached.metadata.resource_version
-            fresh[key] = (
-                known if known is not None and known.version == version else _Known(version, decode_status(cached.deployment.status))
-            )
+            standing = known.standing if known is not None and known.version == version else _standing(decode_status(raw))
+            raws[key], fresh[key] = raw, _Known(version, standings.setdefault(standing, standing))
         self._known = fresh
-        return {key: known.status for key, known in sorted(fresh.items())}
+        return raws
 
     def _details(self, statuses: dict[Key, Status | None]) -> Iterator[GaugeMetricFamily]:
         phase = GaugeMetricFamily("modelwarden_deployment_phase", "1 for the phase that a deployment is in.", labels=(*WHERE, "phase"))
@@ -139,9 +150,18 @@ def _ours(status: Status) -> Iterator[Condition]:
     return (entry for entry in status.conditions if entry.type in TYPES)
 
 
-def _sums(statuses: dict[Key, Status | None]) -> Iterator[GaugeMetricFamily]:
-    phases = Counter((status.phase if status is not None else "") or "Unknown" for status in statuses.values())
-    conditions = Counter((entry.type, entry.status) for status in statuses.values() if status is not None for entry in _ours(status))
+def _standing(status: Status | None) -> _Standing:
+    if status is None:
+        return _Standing("Unknown", ())
+    return _Standing(status.phase or "Unknown", tuple((entry.type, entry.status) for entry in _ours(status)))
+
+
+def _sums(standings: Iterable[_Standing]) -> Iterator[GaugeMetricFamily]:
+    phases: Counter[str] = Counter()
+    conditions: Counter[tuple[str, str]] = Counter()
+    for standing in standings:
+        phases[standing.phase] += 1
+        conditions.update(standing.conditions)
     family = GaugeMetricFamily("modelwarden_deployments", "Deployments by phase.", labels=("phase",))
     for name in PHASES:
         family.add_metric((name,), phases[name])

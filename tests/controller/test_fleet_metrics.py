@@ -6,9 +6,8 @@ from test_runtime import ready_deployment, running, settings
 from things import deployment
 from virtual import VirtualClock, settle
 
-from api.status import decode_status
-from controller.cache import Key
-from controller.fleet import FleetCollector, _sums
+from api.status import Status, decode_status
+from controller.fleet import FleetCollector, _standing, _sums
 from controller.service import Controller
 from kube.errors import Forbidden
 
@@ -86,5 +85,15 @@ async def test_a_follower_shows_nothing() -> None:
 def test_a_condition_of_somebody_else_is_not_counted() -> None:
     """Labels have an end: types that others invent are theirs."""
     status = decode_status({"conditions": [{"type": kind, "status": "True"} for kind in ("QuotaReserved", "Theirs-4711")]})
-    counted = {sample.labels.get("type") for family in _sums({Key("team", "chat"): status}) for sample in family.samples}
+    counted = {sample.labels.get("type") for family in _sums([_standing(status)]) for sample in family.samples}
     assert counted == {None, "QuotaReserved"}
+
+
+async def test_between_scrapes_no_status_is_kept() -> None:
+    """Decoded statuses of ten thousand deployments would take more room than all their Pods."""
+    async with running(FakeCluster(), prepare=ready_deployment) as world:
+        fleet = FleetCollector(world.controller.cache, world.clock, lambda: True)
+        first = [sample for family in fleet.collect() for sample in family.samples]
+        assert [type(known.standing.phase) for known in fleet._known.values()] == [str]
+        assert not any(isinstance(part, Status) for known in fleet._known.values() for part in known)
+        assert [sample for family in fleet.collect() for sample in family.samples] == first
