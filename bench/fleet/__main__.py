@@ -42,7 +42,7 @@ def measure(console: Console, given: argparse.Namespace) -> dict[str, Any]:
     plan = Plan(singles=given.singles, quiet=given.quiet, patience=given.patience)
     pinned = not given.unpinned and (os.cpu_count() or 1) > 1
     cores = (0, (os.cpu_count() or 1) - 1) if pinned else (-1, -1)
-    sizes = [int(size) for size in given.sizes.split(",")]
+    sizes = _numbers(given.sizes)
     wanted: list[tuple[Subject, list[int]]] = [(ours(), sizes)]
     left_out = []
     for name in (each for each in given.peers.split(",") if each not in ("", "none")):
@@ -50,7 +50,7 @@ def measure(console: Console, given: argparse.Namespace) -> dict[str, Any]:
         if peer.reason:
             left_out.append(f"{name}: {peer.reason}")
         else:
-            wanted.append((peer, [int(size) for size in given.peer_sizes.split(",")]))
+            wanted.append((peer, _numbers(given.peer_sizes)))
     runs: list[dict[str, Any]] = []
     idle: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as temporary:
@@ -61,9 +61,20 @@ def measure(console: Console, given: argparse.Namespace) -> dict[str, Any]:
                 for size in over:
                     console.print(f"{subject.name} at {size} …", style="dim")
                     runs.append({**bench.run(subject, size), "idle_resident": idle[subject.name]})
+                    _save(given.out, {"runs": runs, "idle": idle, "left_out": left_out})
             except RuntimeError as fault:
                 left_out.append(str(fault))
     return {"runs": runs, "idle": idle, "kept": kept.measure(), "left_out": left_out}
+
+
+def _save(out: Path, found: dict[str, Any]) -> None:
+    """After every run: the largest may take longer than anybody waits."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",") if part]
 
 
 def show(console: Console, found: dict[str, Any]) -> None:
@@ -100,8 +111,7 @@ def main() -> None:
     given = options()
     console = Console(width=160)
     found = measure(console, given)
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps(found, indent=1) + "\n")
+    _save(given.out, found)
     show(console, found)
 
 
