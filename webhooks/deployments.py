@@ -20,7 +20,6 @@ from webhooks.metrics import AdmissionMetrics
 from webhooks.patch import encode_patch
 from webhooks.response import Cause, Details, Response
 from webhooks.settings import AdmissionSettings
-from webhooks.validation import advice, registry
 from webhooks.validation.findings import Finding
 from webhooks.validation.subject import Fabric, Subject
 from webhooks.wire import Object, Request
@@ -93,20 +92,14 @@ class DeploymentReviews:
         return judge(write)
 
     async def _ruled(self, request: Request, name: str, judgement: Judgement, namespace: str, audit: dict[str, str]) -> Response:
-        subject = judgement.subject.beside(await self._types(registry.types_to_read(judgement.subject)))
-        findings = (*judgement.findings, *registry.judge(subject, ("types",)))[: registry.MOST_FINDINGS]
-        if not findings:
-            if registry.fabric_to_read(subject):
-                subject.fabric = await self._fabric(namespace, subject)
-            findings = registry.judge_rest(subject)
-        if len(findings) == len(judgement.findings):
-            warned = judgement.warnings
-        else:
-            warned = advice.warnings(advice.advise(subject, frozenset(finding.field for finding in findings)))
-        if not findings:
-            return response.allow(audit=audit, warnings=warned)
-        self._count_refusals(request, findings)
-        return invalid(keys.MODEL_DEPLOYMENT, name, findings, audit=audit, warnings=warned)
+        types = await self._types(judgement.types)
+        outcome = judgement.beside(types)
+        if judgement.fabric and not outcome.findings:
+            outcome = judgement.completed(types, await self._fabric(namespace, judgement.subject))
+        if not outcome.findings:
+            return response.allow(audit=audit, warnings=outcome.warnings)
+        self._count_refusals(request, outcome.findings)
+        return invalid(keys.MODEL_DEPLOYMENT, name, outcome.findings, audit=audit, warnings=outcome.warnings)
 
     async def _types(self, names: tuple[str, ...]) -> dict[str, InstanceType | None]:
         """Uncached reads, each name once per review, side by side."""

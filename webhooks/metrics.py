@@ -53,13 +53,14 @@ class AdmissionMetrics:
 class WebhookCalls:
     """What is counted of every call of one webhook."""
 
-    __slots__ = ("_codes", "_metrics", "_webhook", "in_flight", "latency")
+    __slots__ = ("_codes", "_metrics", "_webhook", "latency", "under_way")
 
     def __init__(self, metrics: AdmissionMetrics, webhook: str) -> None:
         self._metrics = metrics
         self._webhook = webhook
         self._codes: dict[int, Counter] = {}
-        self.in_flight = metrics.in_flight.labels(webhook)
+        self.under_way = 0  # a plain number that the gauge reads: two locked additions for each review would tell no more
+        metrics.in_flight.labels(webhook).set_function(lambda: self.under_way)
         self.latency = metrics.latency.labels(webhook)
 
     def answered(self, status: int) -> None:

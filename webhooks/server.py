@@ -57,12 +57,12 @@ class ReviewServer:
         if metrics is None:
             return await self._review(path, body)
         calls = metrics.calls(path[1:])
-        calls.in_flight.inc()
+        calls.under_way += 1
         started = time.perf_counter()
         try:
             status, answer = await self._review(path, body)
         finally:
-            calls.in_flight.dec()
+            calls.under_way -= 1
         calls.latency.observe(time.perf_counter() - started)
         calls.answered(status)
         return status, answer

@@ -20,7 +20,7 @@ from test_whole import judged
 
 from app.logging import configure
 from kube.errors import ApiError
-from webhooks import deployments
+from webhooks import judgements
 from webhooks.errors import LookupFailedError
 from webhooks.lookups import ObjectLookup
 from webhooks.server import MUTATE_DEPLOYMENT, MUTATE_POD, VALIDATE_DEPLOYMENT, VALIDATE_SCALER, ReviewServer
@@ -149,7 +149,7 @@ async def test_a_crash_tells_where_and_nothing_of_what(logged: io.StringIO, monk
         except ValueError as error:
             raise KeyError(subject.spec.roles[0].extra_args) from error
 
-    monkeypatch.setattr(deployments.registry, "judge", broken)
+    monkeypatch.setattr(judgements.registry, "judge", broken)
     types = ObjectLookup([{"kind": "InstanceType", "metadata": {"name": "h100-8x"}, "spec": {"acceleratable": True}}])
     status, _ = await ReviewServer(types, AdmissionSettings()).review(VALIDATE_DEPLOYMENT, body(secretive()))
     assert status == 500

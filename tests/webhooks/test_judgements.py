@@ -66,6 +66,37 @@ async def test_what_is_remembered_does_not_outlive_the_objects_that_were_read(ne
     assert (await review(new, server=asked)).allowed
 
 
+async def test_a_cache_is_looked_up_each_time():
+    """Binding and pool decide anew for every review, whatever is remembered of the write."""
+    shelf = Shelf()
+    asked = server(shelf)
+    new = deployment(role("p", "Prefill").cards(1, interface="1"), role("d", "Decode").cards(1)).cache()
+    binding = {"kind": "KVCachePoolBinding", "metadata": {"name": "pool", "namespace": "team-a"}, "spec": {"poolRef": {"name": "shared"}}}
+
+    def pool(protocol: str) -> dict[str, Any]:
+        return {"kind": "KVCachePool", "metadata": {"name": "shared"}, "spec": {"memberGroups": [{"name": "g", "protocol": protocol}]}}
+
+    told = []
+    for objects in ([binding, pool("EFA")], [binding, pool("TCP")], [], [binding, pool("EFA")]):
+        shelf.objects = [instance_type(), *objects]
+        told.append((await review(new, server=asked)).rules)
+    assert told == [set(), {"MD722"}, {"MD721"}, set()]
+
+
+async def test_types_that_differ_in_anything_are_judged_anew():
+    """Equal types get the answer of the last time; one that is observed, or offers less, does not."""
+    shelf = Shelf()
+    asked = server(shelf)
+    half = deployment(role().cards(1, acceleratorSlicedMemoryPercentage=50))
+    unobserved = instance_type() | {"status": {"accelerator": {"capacity": "8"}}}
+    seen = []
+    for kind in (unobserved, instance_type(), instance_type(), unobserved):
+        shelf.objects = [kind]
+        answer = await review(half, server=asked)
+        seen.append((answer.http, bool(answer.rules)))
+    assert seen == [(500, False), (200, True), (200, True), (500, False)]
+
+
 async def test_a_new_write_is_judged_by_its_own_old_object():
     """The same new object is fine as an update of itself, and frozen beside another one."""
     asked = server()

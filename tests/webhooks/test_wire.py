@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from reviewing import UID, Answer, Deployment, compact, deployment, envelope, instance_type, request, review, role
 from structlog.testing import capture_logs
 
-from webhooks import deployments
+from webhooks import judgements
 from webhooks.errors import LookupFailedError
 from webhooks.lookups import KubeLookup, ObjectLookup
 from webhooks.metrics import AdmissionMetrics
@@ -187,7 +187,7 @@ async def test_a_rule_that_crashes_is_a_complete_500(monkeypatch: pytest.MonkeyP
     def broken(*_: object) -> None:
         raise RuntimeError("a rule")
 
-    monkeypatch.setattr(deployments.registry, "judge", broken)
+    monkeypatch.setattr(judgements.registry, "judge", broken)
     answer = await review(deployment())
     assert (answer.http, answer.code, answer.response["uid"]) == (500, 500, UID)
 
@@ -210,7 +210,7 @@ async def test_a_decode_fault_inside_a_rule_is_ours_and_no_bad_request(monkeypat
     def broken(*_: object) -> None:
         OURS[name]()
 
-    monkeypatch.setattr(deployments.registry, "judge", broken)
+    monkeypatch.setattr(judgements.registry, "judge", broken)
     with capture_logs() as entries:
         answer = await review(deployment())
     assert (answer.http, answer.code, answer.response["uid"]) == (500, 500, UID)
