@@ -51,7 +51,7 @@ def make_app(health: Health, rows: Rows | None = None, state: State | None = Non
 
     @app.get("/metrics")
     async def metrics(request: Request) -> Response:
-        body, content_type = exposition(request.headers.get("accept"))
+        body, content_type = await exposition(request.headers.get("accept"))
         return Response(body, headers={"content-type": content_type})
 
     if rows is not None:
