@@ -197,7 +197,9 @@ class Runner:
             self._queue.add_after(key, LOOK_AGAIN)  # a renewal on its way may yet arrive; with a lost Lease the queue is dropped
             return _HELD
         # Where nothing but the write itself can change the next verdict, its own event need not be judged.
-        final = self._acting is None and status.retirement is None
+        # Where an operation stands or has just ended, the next step follows from what is written: its event has to bring a pass.
+        ended = snapshot.previous is not None and snapshot.previous.retirement is not None
+        final = self._acting is None and status.retirement is None and not ended
         wrote = await self._writer.write(key, cached, status, final=final)
         self._tell(key, snapshot, status, wrote=wrote)
         if self._acting is not None and not wrote:
