@@ -102,6 +102,23 @@ async def test_status_mode_deletes_nothing() -> None:
         assert api.sent("patch", "Pod") == []
 
 
+@pytest.mark.parametrize("act", ["status", "retire"])
+async def test_the_write_that_ends_an_operation_brings_the_next_one(act: str) -> None:
+    """A replica of a role that went waits for an aborted operation; that one ends, and nothing else happens that would bring a pass."""
+    api = FakeCluster()
+    made = deployment(replicas=1)
+    ended = operation("Aborted", replicaOrdinal=0, targetMemberUIDs=["uid-chat-0"], targetWorkloadUID="uid-w0")
+    made["status"] = {"phase": "Ready", "retirement": ended}
+    made = api.put(made)
+    kept, left = (api.put(pod(made, name, 0, role).ready().json) for name, role in (("chat-0", "server"), ("gone-0", "gone")))
+    api.put(workload(kept, name="w0"))
+    api.put(workload(left, name="w1"))
+    async with running(api, settings(act=act)) as world:
+        await world.clock.advance(1)
+        assert api.status("chat").get("retirement", {}).get("roleName") == "gone"
+        assert any(request.body["status"].get("retirement", 0) is None for request in world.writes())
+
+
 async def test_an_operation_that_is_no_longer_stored_deletes_nothing() -> None:
     """The API server is asked before the first delete: a cache that lags must not act on an operation that ended."""
     api = FakeCluster()
