@@ -15,18 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from rich.console import Console
 from rich.table import Table
 
 from bench.reviews import pod_review, update_review
+from bench.trust import certificate
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = Path(__file__).resolve().parent / "out"
@@ -35,29 +31,6 @@ PATHS = {"validate": "/validate-modeldeployment", "validate again": "/validate-m
 KINDS = {"validate": 1_000_000, "validate again": 16, "mutate": 1}
 """How many different reviews of a kind there are. Nobody has seen the first kind before; the second are the dry runs, re-applied manifests
 and scalings that make up most of what a webhook sees: sixteen writes in turn."""
-
-
-def throwaway_certificate(folder: Path) -> tuple[Path, Path]:
-    """A self-signed certificate for this run."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bench")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    cert, pem = folder / "tls.crt", folder / "tls.key"
-    cert.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    pem.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
-    )
-    return cert, pem
 
 
 def free_port() -> int:
@@ -153,7 +126,7 @@ def bench_reviews(console: Console, scale: float) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        cert, key = throwaway_certificate(folder)
+        cert, key = certificate(folder)
         files = {}
         for label, size in SIZES.items():
             for verb, make in (("validate", update_review), ("validate again", update_review), ("mutate", pod_review)):

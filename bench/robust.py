@@ -20,6 +20,7 @@ from typing import Any
 
 from bench.load import FRESH, read_response, render
 from bench.reviews import update_review
+from bench.trust import certificate
 
 OUT = Path(__file__).parent / "out" / "robust.json"
 PATH = "/validate-modeldeployment"
@@ -271,28 +272,17 @@ def resident(pid: int) -> int:
     return -1
 
 
-def throwaway(folder: Path) -> tuple[str, str]:
-    """A certificate and key for loopback."""
-    from local.pki import Authority
-
-    pair = Authority("robust").server()
-    certificate, key = folder / "crt", folder / "key"
-    certificate.write_bytes(pair.certificate)
-    key.write_bytes(pair.key)
-    return str(certificate), str(key)
-
-
 async def round_of(name: str, seconds: float = SECONDS) -> dict[str, Any]:
     """One attack on a fresh server."""
     from bench.serve import listen
 
     with tempfile.TemporaryDirectory() as folder:
-        certificate, key = throwaway(Path(folder))
+        cert, key = certificate(Path(folder))
         with listen(0) as probe:
             port = probe.getsockname()[1]
         me = [sys.executable, "-m"]
         server = subprocess.Popen(  # noqa: ASYNC220 - started before anything is measured
-            [*me, "bench.serve", "ours", str(port), certificate, key, "-1"]
+            [*me, "bench.serve", "ours", str(port), str(cert), str(key), "-1"]
         )
         attacker: subprocess.Popen[str] | None = None
         try:

@@ -1,8 +1,9 @@
 """What the rules say of a write itself, before any other object is read; remembered, because most writes are sent more than once.
 
 A dry run comes before the real write, a GitOps tool applies the same manifest again and again, and a scaler moves between few sizes. The
-rules of the first phase are pure functions of the two specs, the name and the settings, so remembering changes nothing but the time; what
-depends on other objects is judged anew for every review. Large specs are judged anew too, so that nobody fills the memory with them.
+rules of the first phase are pure functions of the two specs, the name and the settings, so remembering changes nothing but the time. Other
+objects are read for every review; equal instance types get the answer of the last time, the KV cache is judged anew. Large specs are
+judged anew too, so that nobody fills the memory with them.
 """
 
 from collections.abc import Mapping

@@ -17,7 +17,7 @@ from rich.table import Table
 from bench.fleet import figures, kept
 from bench.fleet.drive import Bench, Plan
 from bench.fleet.subjects import PEERS, Subject, ours
-from bench.fleet.trust import certificate
+from bench.trust import certificate
 
 OUT = Path(__file__).resolve().parent.parent / "out" / "fleet.json"
 

@@ -18,9 +18,9 @@ from bench.fleet.ledger import Ledger
 from bench.fleet.standin import Standin
 from bench.fleet.store import StaleError, Store, merge
 from bench.fleet.templates import Template
-from bench.fleet.trust import certificate
 from bench.fleet.wire import listen, port_of
 from bench.fleet.world import World
+from bench.trust import certificate
 from controller import metrics
 from controller.service import Controller
 from controller.settings import ControllerSettings, ObserverSettings

@@ -249,14 +249,19 @@ async def test_a_watch_that_stays_broken_ends_the_reliance() -> None:
         assert len(world.writes()) == 1
 
 
+def go_away(api: FakeCluster, world: World) -> None:
+    """Every watch ends and every request is refused."""
+    api.fail = lambda _: ConnectFailed("refused")
+    for kind in world.controller.reflectors:
+        api.interrupt.add(str(kind))
+    api._wake()
+
+
 async def test_what_was_read_once_and_can_be_read_no_more_costs_statuses_and_not_admission() -> None:
     """An API server that is away for minutes leaves every replica ready: it must not come back to a service without endpoints."""
     api = FakeCluster()
     async with running(api, prepare=ready_deployment) as world:
-        api.fail = lambda _: ConnectFailed("refused")
-        for kind in world.controller.reflectors:
-            api.interrupt.add(str(kind))
-        api._wake()
+        go_away(api, world)
         await world.clock.advance(300)
         assert not any(reflector.readable for reflector in world.controller.reflectors.values())
         assert set(world.controller.ready().values()) == {True}
@@ -266,10 +271,7 @@ async def test_a_server_that_was_away_is_found_again_within_seconds() -> None:
     """However long it was away: a refused connection is tried every few seconds, apart from each other, and every kind is listed once."""
     api = FakeCluster()
     async with running(api, prepare=ready_deployment) as world:
-        api.fail = lambda _: ConnectFailed("refused")
-        for kind in world.controller.reflectors:
-            api.interrupt.add(str(kind))
-        api._wake()
+        go_away(api, world)
         await world.clock.advance(600)
         api.interrupt.clear()
         api.touch("Pod", "chat-0", lambda item: item["status"].update(conditions=[{"type": "Ready", "status": "False"}]))
