@@ -1,14 +1,19 @@
-"""Bytes to and from one API server: an aiohttp session with the credential kept fresh, and every failure turned into our error tree.
+"""Bytes to and from one API server: an aiohttp session with credential and trust kept fresh, and every failure turned into our error tree.
+
+Each request names the TLS context of the moment. The pool keys its connections by it, so those of an authority that was replaced finish
+what they carry and are not used again; nothing is torn down.
 
 Sockets are kept alive by the kernel, so that a watch on a peer that vanished ends within two minutes and not with its server's time-out.
 """
 
 import asyncio
+import math
 import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -23,6 +28,8 @@ USER_AGENT: Final = "modelwarden"
 CONNECT_SECONDS: Final = 10.0
 # Everybody waits for a renewal: a plugin that hangs must not hang them all.
 RENEWAL_SECONDS: Final = 60.0
+# How soon a reading that failed, or one whose handshake fails, is followed by another.
+REREAD_SECONDS: Final = 5.0
 
 
 def keepalive_socket(address: Any) -> socket.socket:
@@ -50,12 +57,12 @@ class Session:
         self._source = source
         self._access = access
         self._monotonic = monotonic
-        self._loaded_at = monotonic()
+        self._tried_at = monotonic()
+        self._due = self._next(access.good_for)
         self._renewal = asyncio.Lock()
         self._host = urlsplit(access.host).netloc
         self._http = http or aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                ssl=access.tls if access.tls is not None else True,
                 limit=100,
                 keepalive_timeout=60,
                 socket_factory=keepalive_socket,
@@ -87,7 +94,7 @@ class Session:
     ) -> bytes:
         """One request and its whole answer. Raises ApiError, TransportError or ConfigError.
 
-        It never repeats, but for one 401 with a renewed credential.
+        It never repeats, but for one 401 with a renewed credential and one failed handshake with renewed certificates.
         """
         started = self._monotonic()
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
@@ -152,16 +159,25 @@ class Session:
         access = await self._current()
         for last in (False, True):
             sent = {**headers, "Authorization": access.authorization} if access.authorization else headers
-            response = await self._http.request(
-                method,
-                url,
-                data=body,
-                headers=sent,
-                timeout=timeout,
-                proxy=access.proxy,
-                server_hostname=access.server_hostname,
-                allow_redirects=False,
-            )
+            try:
+                response = await self._http.request(
+                    method,
+                    url,
+                    data=body,
+                    headers=sent,
+                    timeout=timeout,
+                    proxy=access.proxy,
+                    ssl=access.tls if access.tls is not None else True,
+                    server_hostname=access.server_hostname,
+                    allow_redirects=False,
+                )
+            except (aiohttp.ClientError, ssl.SSLError) as fault:
+                renewed = await self._retrusted(access, fault)
+                # Sent again only where no handshake came about: a server that refuses our certificate may say so after it.
+                if last or renewed.tls is access.tls or not isinstance(fault, aiohttp.ClientSSLError):
+                    raise
+                access = renewed
+                continue
             if response.status != 401 or last:
                 return response
             try:
@@ -169,7 +185,7 @@ class Session:
             except BaseException:
                 response.release()
                 raise
-            if renewed.authorization == access.authorization:
+            if renewed.authorization == access.authorization and renewed.tls is access.tls:
                 return response
             response.release()
             access = renewed
@@ -177,20 +193,50 @@ class Session:
 
     async def _current(self) -> Access:
         access = self._access
-        if access.good_for is not None and self._monotonic() - self._loaded_at >= access.good_for:
+        if self._monotonic() < self._due:
+            return access
+        try:
             return await self._renew(access)
-        return access
+        except ConfigError:
+            # A file that is being replaced, a plugin that is away: what we hold is good until it is refused.
+            return access
+
+    async def _retrusted(self, seen: Access, fault: Exception) -> Access:
+        """What to trust and to show after TLS failed: read again, as whoever exchanged an authority exchanged the files too."""
+        if not _of_tls(fault) or (self._access is seen and self._monotonic() - self._tried_at < REREAD_SECONDS):
+            return self._access
+        try:
+            return await self._renew(seen)
+        except ConfigError:
+            return seen  # the handshake's own words are the better ones
 
     async def _renew(self, seen: Access) -> Access:
         """Read the credential again, once for all who found the same one stale."""
         async with self._renewal:
             if self._access is seen:
+                self._tried_at = self._monotonic()
                 try:
                     async with asyncio.timeout(RENEWAL_SECONDS):
                         self._access = await self._source.load()
-                except TimeoutError as fault:
+                except (ConfigError, TimeoutError) as fault:
+                    self._access = replace(seen)  # who waited behind us does not ask the same again
+                    self._due = max(self._due, self._monotonic() + REREAD_SECONDS)
+                    if isinstance(fault, ConfigError):
+                        raise
                     raise ConfigError(
                         f"the credential could not be renewed within {RENEWAL_SECONDS:.0f} s: does its plugin hang?"
                     ) from fault
-                self._loaded_at = self._monotonic()
+                self._due = self._next(self._access.good_for)
         return self._access
+
+    def _next(self, good_for: float | None) -> float:
+        return math.inf if good_for is None else self._monotonic() + good_for
+
+
+def _of_tls(fault: BaseException | None) -> bool:
+    """Whether TLS failed, at the handshake or by an alert that came after it, whatever aiohttp has wrapped it in."""
+    while fault is not None:
+        if isinstance(fault, ssl.SSLError):
+            return True
+        fault = fault.__cause__
+    return False
