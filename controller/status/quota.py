@@ -28,7 +28,7 @@ def admitted(workload: Workload) -> bool:
 
 
 def preempted(workload: Workload) -> bool:
-    """Whether the Workload was preempted; one that has been admitted again says so by `admitted`."""
+    """Whether the Workload is preempted; Kueue takes the mark back when it reserves quota for it again."""
     evicted = condition(workload.status.conditions, "Evicted")
     return holds(workload, "Preempted") or (evicted is not None and evicted.status == "True" and evicted.reason == "Preempted")
 

@@ -96,7 +96,7 @@ def _is_narrowed(service: Service, owner_uid: str) -> bool:
     One of that name that another deployment controls, perhaps an earlier one of the same name, says nothing about this one.
     """
     owner = service.metadata.controller
-    selector = service.spec.get("selector")
+    selector = service.spec.selector
     ours = owner is not None and owner.uid == owner_uid
     return ours and isinstance(selector, dict) and selector.get(keys.ENDPOINT_ELIGIBLE) == "true"
 

@@ -1,7 +1,8 @@
 """`endpoints.serving`: what the Routers were actually observed to select.
 
 A view counts when it is complete, fresh and bound to identities: every selected worker is a live, running Pod of ours that declares the
-port, and the view itself is a router Pod's that we know. Every live router Pod owes one. A missing view is never an empty selection.
+port, and the view itself is a router Pod's that we know, down from the Deployment that this deployment controls. Every live router Pod owes
+one. A missing view is never an empty selection.
 
 Source: seed "Endpoint eligibility", status facts 6.2.
 """
@@ -16,6 +17,7 @@ from api.clock import parse_time
 from api.objects import ModelDeployment, Pod
 from api.status import Serving
 from controller.snapshot import RouterView, Snapshot
+from controller.status import router
 from controller.status.replicas import Fleet, decimal, terminal
 
 FRESH: Final = timedelta(seconds=15)
@@ -28,12 +30,14 @@ DISAGREE: Final = "RouterViewsDisagree"
 class Selection:
     """The aggregate over all views.
 
-    `state` is that of `endpoints.serving`. `cause` names what keeps a router's answer from being a valid observation. `selected` are the
-    (Pod UID, port) pairs that some counted view selects; it is evidence only where the state is Confirmed or NotConverged.
+    `state` is that of `endpoints.serving`. `cause` names what keeps a router's answer from being a valid observation. `complete`: every
+    view that is owed was read and is some known router Pod's, whether or not they agree. `selected` are the (Pod UID, port) pairs that some
+    view selects; that a pair is not among them is evidence only where the answer is complete.
     """
 
     state: str
     cause: str = ""
+    complete: bool = False
     selected: frozenset[tuple[str, int]] = field(default_factory=frozenset)
 
     @property
@@ -41,23 +45,23 @@ class Selection:
         """Whether the routers' observation holds no group back."""
         return self.state in {"Confirmed", "NotConfigured"}
 
-    @property
-    def complete(self) -> bool:
-        """Whether every required view was read, whether or not they agree."""
-        return self.state in {"Confirmed", "NotConverged"}
-
     def pods(self) -> frozenset[str]:
         """UIDs of the Pods that some view selects."""
         return frozenset(uid for uid, _ in self.selected)
 
 
 def selection_of(snapshot: Snapshot, fleet: Fleet) -> Selection:
-    """Judge the views. First match: not configured, nothing read, error, stale, missing, two generations, disagreement, confirmed."""
+    """Judge the views.
+
+    First match: not configured, nothing read or nobody to ask, an error or a worker that is no endpoint of ours, views without an identity,
+    a missing or a stranger's view, a stale one, disagreement, confirmed.
+    """
     deployment = snapshot.deployment
     if deployment.spec.router is None:
         return Selection("NotConfigured")
     views = snapshot.observations.router_views if snapshot.observations else ()
-    routers = router_pods(deployment, snapshot.router_pods)
+    deployed = router.owned(deployment, snapshot.router_deployment) is not None
+    routers = router_pods(deployment, snapshot.router_pods) if deployed else ()
     owed = {pod.metadata.uid for pod in routers if not pod.metadata.deleting and not terminal(pod)}
     known = {pod.metadata.uid for pod in routers}
     departing = known - owed
@@ -71,15 +75,16 @@ def selection_of(snapshot: Snapshot, fleet: Fleet) -> Selection:
     nameless = [view for view in counted if not view.router_pod_uid]
     fresh = all(_fresh(view, snapshot.now) for view in counted)
     if nameless:
-        # Nobody knows whose these are: two boots among them disagree, and without that they prove nothing.
+        # Nobody knows whose these are: two boots among them disagree, and beyond that they prove nothing.
         torn = fresh and len({view.boot_generation for view in nameless}) > 1
-        return Selection("NotConverged", DISAGREE, _selected(counted)) if torn else Selection("Unknown", NO_VIEW)
+        return Selection("NotConverged", DISAGREE) if torn else Selection("Unknown", NO_VIEW)
     named = {view.router_pod_uid for view in counted}
     if not owed <= named <= known:
         return Selection("Unknown", NO_VIEW)
     if not fresh:
         return Selection("Unknown", STALE)
-    return Selection("NotConverged", DISAGREE, _selected(counted)) if _disagree(counted) else Selection("Confirmed", "", _selected(counted))
+    selected = _selected(counted)
+    return Selection("NotConverged", DISAGREE, True, selected) if _disagree(counted) else Selection("Confirmed", "", True, selected)
 
 
 def serving_of(selection: Selection, members: Iterable[str]) -> Serving:
@@ -92,11 +97,10 @@ def serving_of(selection: Selection, members: Iterable[str]) -> Serving:
 
 def router_pods(deployment: ModelDeployment, pods: Iterable[Pod]) -> tuple[Pod, ...]:
     """The managed router's Pods: by labels, and of a ReplicaSet of the router's own Deployment."""
-    router = deployment.spec.router
-    metadata = deployment.metadata
-    if router is None:
+    declared, metadata = deployment.spec.router, deployment.metadata
+    if declared is None:
         return ()
-    wanted = {keys.NAME: keys.NAME_VALUE, keys.INSTANCE: metadata.name, keys.ROUTER: router.name}
+    wanted = {keys.NAME: keys.NAME_VALUE, keys.INSTANCE: metadata.name, keys.ROUTER: declared.name}
     prefix = f"{metadata.name}-router-"
     return tuple(pod for pod in pods if wanted.items() <= pod.metadata.labels.items() and _of_replica_set(pod, prefix))
 
@@ -111,10 +115,10 @@ def _of_replica_set(pod: Pod, prefix: str) -> bool:
 
 
 def _bindable(pod: Pod) -> bool:
-    """Running, with a role label and, where it claims a seat, a decimal one."""
-    labels = pod.metadata.labels
-    seat = labels.get(keys.MEMBER_INDEX)
-    return pod.status.phase == "Running" and keys.ROLE_KIND in labels and (seat is None or decimal(seat) is not None)
+    """Running, with a role label and a decimal seat; a replica of one Pod need not claim one."""
+    labels, seat = pod.metadata.labels, pod.metadata.labels.get(keys.MEMBER_INDEX)
+    alone = seat is None and pod.metadata.annotations.get(keys.POD_GROUP_TOTAL_COUNT, "1") == "1"
+    return pod.status.phase == "Running" and keys.ROLE_KIND in labels and (alone or decimal(seat) is not None)
 
 
 def _ports(pod: Pod) -> frozenset[int]:
@@ -127,10 +131,11 @@ def _binds(view: RouterView, bindable: Mapping[str, frozenset[int]]) -> bool:
 
 
 def _fresh(view: RouterView, now: datetime) -> bool:
+    """Whether the view is of this moment. One from well ahead of the clock, which was set back meanwhile, is not: it would stay young."""
     if view.received_at is None:
         return False
     try:
-        return now - parse_time(view.received_at) <= FRESH
+        return abs(now - parse_time(view.received_at)) <= FRESH
     except ValueError:
         return False
 

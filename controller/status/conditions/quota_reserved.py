@@ -5,7 +5,7 @@ Groups are named by role and never by instanceType; the queue is named only wher
 Source: seed "QuotaReserved", status facts 4.2, decision D2, lessons F57-F59 and F64.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from api.objects import Role, Workload
 from api.reasons import QUOTA_RESERVED
@@ -25,9 +25,7 @@ def judge(snapshot: Snapshot, fleet: Fleet) -> Verdict:
         held = f"{counted(len(parked), 'Workload')} {verb(len(parked), 'are')} parked and no longer {verb(len(parked), 'ask')} for quota"
         way = f"Somebody has to reactivate {'it' if len(parked) == 1 else 'them'}, or delete and recreate the deployment."
         return verdict(QUOTA_RESERVED, "Parked", f"{held}: {listed(parked)}. {way}")
-    voices = [(replica, _voices(fleet, replica)) for replica in fleet.occupied.values()] if remarkable else []
-    kept = [replica for replica, workloads in voices if any(map(quota.admitted, workloads))]
-    lost = [replica for replica, workloads in voices if not any(map(quota.admitted, workloads)) and any(map(quota.preempted, workloads))]
+    lost, kept = _by_preemption(fleet) if remarkable else ([], [])
     if lost and kept:
         return verdict(QUOTA_RESERVED, "PreemptedInPart", _preempted_in_part(fleet, lost, kept))
     note = _note(lost)
@@ -56,11 +54,30 @@ def judge(snapshot: Snapshot, fleet: Fleet) -> Verdict:
         return verdict(QUOTA_RESERVED, "AdmissionInFlight", f"{count}; {_concerned(fleet, unclaimed)}{note}.")
     waiting = [replica for replica in live if not quota.reserved(replica)]
     if not waiting:
-        only = _only_role(fleet)
-        text = f"{every(len(live), 'replica')} {verb(len(live), 'hold')} quota" + (f" in queue {only.instance_type}." if only else ".")
+        queue = _queue(fleet, live)
+        text = f"{every(len(live), 'replica')} {verb(len(live), 'hold')} quota" + (f" in {queue}." if queue else ".")
         return verdict(QUOTA_RESERVED, "Reserved", text)
     count = f"{len(waiting)} of {_declared(fleet)} replicas {verb(len(waiting), 'wait')} for quota"
     return verdict(QUOTA_RESERVED, "Pending", f"{count}; {_concerned(fleet, waiting)}{_downstream(waiting)}{note}.")
+
+
+def _by_preemption(fleet: Fleet) -> tuple[list[Replica], list[Replica]]:
+    """The positions that lose their quota to preemption, and those that keep an admission; departing replicas count.
+
+    Kueue marks the preemption first and takes the admission away once the Pods have gone. What is marked is being lost; only where nothing
+    else is admitted is it what the set still keeps.
+    """
+    lost: list[Replica] = []
+    going: list[Replica] = []
+    kept: list[Replica] = []
+    for position in fleet.occupied.values():
+        workloads = _voices(fleet, position)
+        admitted = [workload for workload in workloads if quota.admitted(workload)]
+        if not all(map(quota.preempted, admitted)):
+            kept.append(position)
+        elif any(map(quota.preempted, workloads)):
+            (going if admitted else lost).append(position)
+    return (lost, going) if lost and going and not kept else (lost + going, kept)
 
 
 def _voices(fleet: Fleet, position: Replica) -> tuple[Workload, ...]:
@@ -75,8 +92,10 @@ def _declared(fleet: Fleet) -> int:
     return sum(role.replicas if role.elastic_ep is None else role.elastic_ep.width for role in fleet.roles.values())
 
 
-def _only_role(fleet: Fleet) -> Role | None:
-    return next(iter(fleet.roles.values())) if len(fleet.roles) == 1 else None
+def _queue(fleet: Fleet, replicas: Iterable[Replica]) -> str:
+    """The queue of the only role; empty where several roles are concerned, for one that the spec dropped drew from another queue."""
+    only = next(iter(fleet.roles.values())) if len(fleet.roles) == 1 else None
+    return f"queue {only.instance_type}" if only and all(replica.role == only.name for replica in replicas) else ""
 
 
 def _short_role(fleet: Fleet) -> tuple[Role, int] | None:
@@ -88,9 +107,8 @@ def _short_role(fleet: Fleet) -> tuple[Role, int] | None:
     return None
 
 
-def _concerned(fleet: Fleet, replicas: Iterable[Replica]) -> str:
-    only = _only_role(fleet)
-    return f"queue {only.instance_type}" if only else named("role", (replica.role for replica in replicas))
+def _concerned(fleet: Fleet, replicas: Sequence[Replica]) -> str:
+    return _queue(fleet, replicas) or named("role", (replica.role for replica in replicas))
 
 
 def _preempted_in_part(fleet: Fleet, lost: list[Replica], kept: list[Replica]) -> str:

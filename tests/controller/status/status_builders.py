@@ -129,6 +129,13 @@ class Scene:
             self.router_pod(uid, name)
         return self
 
+    def orphan(self, kind: str) -> Self:
+        """Everything of that kind so far is somebody else's."""
+        for found in self.objects:
+            if found["kind"] == kind:
+                found["metadata"]["ownerReferences"][0]["uid"] = "somebody"
+        return self
+
     def router_pod(self, uid: str, router: str = "llm-d-router", departing: bool = False) -> Self:
         """A Pod of the router's Deployment."""
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{NAME}-router-abc", "uid": "rs", "controller": True}

@@ -51,7 +51,31 @@ QUOTA: dict[str, tuple[Callable[[], Scene], tuple[str, str], tuple[str, ...]]] =
     ),
     "evicted for preemption": (lambda: two(HELD, {"Evicted": "True:Preempted"}), ("False", "PreemptedInPart"), ()),
     "evicted for another reason": (lambda: two(HELD, {"Evicted": "True:PodsReadyTimeout"}), ("False", "Pending"), ()),
-    "preempted once and admitted again": (lambda: two(HELD, {"Preempted": "True", **HELD}), ("True", "Reserved"), ()),
+    "preempted once and admitted again, which takes the mark back": (
+        lambda: two(HELD, {"Preempted": "False:QuotaReserved", "Evicted": "False:QuotaReserved", **HELD}),
+        ("True", "Reserved"),
+        (),
+    ),
+    "preempted while its Pods still run": (
+        lambda: two(HELD, {"Preempted": "True", **HELD}),
+        ("False", "PreemptedInPart"),
+        ("1 of 2", "capacity was lost"),
+    ),
+    "what is still admitted is kept beside what is gone, although it goes too": (
+        lambda: two({"Preempted": "True", **HELD}, {"Preempted": "True"}),
+        ("False", "PreemptedInPart"),
+        ("1 of 2",),
+    ),
+    "all preempted while their Pods still run": (
+        lambda: two({"Preempted": "True", **HELD}, {"Evicted": "True:Preempted", **HELD}),
+        ("True", "Reserved"),
+        ("server-type",),
+    ),
+    "a replica of a dropped role waits: it is named, and no queue is": (
+        lambda: scene().replicas("a").tap(lambda s: s.pod("b", "gone")).workload("b", QuotaReserved="False"),
+        ("False", "Pending"),
+        ("role gone",),
+    ),
     "all preempted is only a wait, with a note": (
         lambda: two({"Preempted": "True"}, {"Preempted": "True"}),
         ("False", "Pending"),

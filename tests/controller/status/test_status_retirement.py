@@ -120,6 +120,11 @@ STEPS: dict[str, tuple[Callable[[], Scene], str | None, str]] = {
         "Withdrawing",
         "",
     ),
+    "views that disagree and have no identity prove nothing": (
+        lambda: leaving("Disqualified").view("a", router="").view("a", router="", generation=2),
+        "Disqualified",
+        "RouterViewsDisagree",
+    ),
     "no router at all": (lambda: scene().replicas("a", "b").retiring("Disqualified", "b"), "Disqualified", "No router is declared"),
     "the next pass drains": (lambda: leaving("Withdrawing"), "Draining", ""),
     "two idle reads": (lambda: leaving().drained("b", "Idle", "Idle"), "Deleting", "idle twice"),

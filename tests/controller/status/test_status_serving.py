@@ -23,6 +23,8 @@ SERVING: dict[str, tuple[Callable[[], Scene], str, int | None]] = {
     "a failed view is no empty selection": (lambda: served(lambda s: s.view(error="refused")), "Unknown", None),
     "fifteen seconds are fresh": (lambda: served(lambda s: s.view("a", age=15)), "Confirmed", 1),
     "sixteen are not": (lambda: served(lambda s: s.view("a", age=16)), "Unknown", None),
+    "a clock that is a little behind": (lambda: served(lambda s: s.view("a", age=-5)), "Confirmed", 1),
+    "a view from a future that never comes": (lambda: served(lambda s: s.view("a", age=-60)), "Unknown", None),
     "one of two views is missing": (lambda: served(lambda s: s.view("a"), pods=TWO), "Unknown", None),
     "one of two views is stale": (
         lambda: served(lambda s: s.view("a"), lambda s: s.view("a", router="router-b", age=60), pods=TWO),
@@ -132,6 +134,21 @@ SERVING: dict[str, tuple[Callable[[], Scene], str, int | None]] = {
     ),
     "a seat that is no number binds nothing": (
         lambda: served(lambda s: s.view("a"), lambda s: s.pods[0].labelled("modeldeployment.gpustack.ai/member-index", "x")),
+        "Unknown",
+        None,
+    ),
+    "no seat in a replica of several Pods binds nothing": (
+        lambda: served(lambda s: s.view("a"), lambda s: s.pods[0].total(2)),
+        "Unknown",
+        None,
+    ),
+    "router Pods without their Deployment are nobody's": (
+        lambda: scene().replicas("a").router(ready=None).view("a"),
+        "Unknown",
+        None,
+    ),
+    "router Pods of another owner's Deployment are not ours": (
+        lambda: served(lambda s: s.view("a"), lambda s: s.orphan("Deployment")),
         "Unknown",
         None,
     ),
