@@ -175,14 +175,20 @@ def _roles(ground: Ground, standings: Mapping[str, tuple[Standing, ...]]) -> tup
     return tuple(entries)
 
 
+def _binding_stands(snapshot: Snapshot) -> Condition | None:
+    """DomainRegistered as a teardown leaves it: that does not look for the Binding again once a pass has looked."""
+    if not snapshot.deployment.metadata.deleting or snapshot.previous is None:
+        return None
+    return previous(snapshot.previous.conditions, reasons.DOMAIN_REGISTERED)
+
+
 def _kv_cache(snapshot: Snapshot, resolved: KVCachePoolBinding | None) -> CacheStatus | None:
-    """Published when the Binding resolves, kept when it is lost, left alone by a teardown, which does not look."""
+    """Published when the Binding resolves, kept when it is lost, left as it stood by a teardown."""
     if snapshot.deployment.spec.kv_cache is None:
         return None
     kept = snapshot.previous.kv_cache if snapshot.previous else None
-    if resolved is None or (snapshot.deployment.metadata.deleting and kept is not None):
-        return kept
-    return domain_registered.published(resolved)
+    looks = not snapshot.deployment.metadata.deleting or (kept is None and _binding_stands(snapshot) is None)
+    return domain_registered.published(resolved) if resolved is not None and looks else kept
 
 
 def _conditions(snapshot: Snapshot, verdicts: Mapping[str, Verdict], before: tuple[Condition, ...]) -> Iterator[Condition]:
@@ -191,8 +197,8 @@ def _conditions(snapshot: Snapshot, verdicts: Mapping[str, Verdict], before: tup
     now = format_time(snapshot.now)
     for kind, found in verdicts.items():
         stood = previous(before, kind)
-        if kind == reasons.DOMAIN_REGISTERED and metadata.deleting and stood is not None:
-            yield stood
+        if kind == reasons.DOMAIN_REGISTERED and (stands := _binding_stands(snapshot)) is not None:
+            yield stands
         else:
             yield written(found, stood, metadata.generation, now)
     role = elastic.elastic_role(snapshot.deployment.spec.roles)

@@ -110,8 +110,8 @@ def shape_of(members: tuple[Member, ...]) -> tuple[int | None, Shape]:
         if keys.MEMBER_INDEX not in metadata.labels:
             alone = decimal(declared) or None
             return alone, Shape.COMPLETE if alone == 1 else Shape.UNREADABLE
-    totals = {m.pod.metadata.annotations.get(keys.POD_GROUP_TOTAL_COUNT, "1") for m in members}
-    total = decimal(next(iter(totals))) if len(totals) == 1 else None
+    totals = {decimal(m.pod.metadata.annotations.get(keys.POD_GROUP_TOTAL_COUNT, "1")) for m in members}
+    total = totals.pop() if len(totals) == 1 else None
     if not total:
         return None, Shape.UNREADABLE
     claims = [m.seat for m in members if keys.MEMBER_INDEX in m.pod.metadata.labels]

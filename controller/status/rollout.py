@@ -9,19 +9,22 @@ Source: seed "ReplicasUpToDate", decisions D8 and D9, status facts 4.4.
 import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from api import keys
 from api.objects import KVCachePoolBinding
 from controller.snapshot import Rollout, Slot, Snapshot
-from controller.status.replicas import Fleet, Replica, decimal
+from controller.status.replicas import Fleet, Replica
 
 _UNHASHED = frozenset({"name", "kind", "replicas"})
 
 # The schema's bound of `replicas`: a spec beyond it, which only a file can hold, is not walked to its end.
-POSITIONS_BOUND = 1024
+POSITIONS_BOUND: Final = 1024
+
+# A version may be a date and a time, which an int32 does not hold; a text without end is no version.
+DIGITS_BOUND: Final = 32
 
 
 def bare(value: Any) -> Any:
@@ -64,8 +67,9 @@ def _hashes(spec_json: bytes, cache_json: bytes | None) -> Mapping[str, str]:
 
 
 def render_version(annotations: Mapping[str, str]) -> int:
-    """The `render-version` annotation; absent or unreadable reads 0."""
-    return decimal(annotations.get(keys.RENDER_VERSION)) or 0
+    """The `render-version` annotation, a decimal integer of any size up to `DIGITS_BOUND`; absent or unreadable reads 0."""
+    text = annotations.get(keys.RENDER_VERSION, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS_BOUND else 0
 
 
 def outdated(replica: Replica, wanted: str, minimum: int) -> bool | None:
@@ -83,7 +87,7 @@ def outdated(replica: Replica, wanted: str, minimum: int) -> bool | None:
 
 def missing_of(fleet: Fleet, workloads_read: bool) -> tuple[Slot, ...]:
     """Declared positions without a live replica, of roles that some Pod, departing ones included, still holds through a Workload."""
-    holding = {role for (role, _), replica in fleet.occupied.items() if replica.workload is not None or not workloads_read}
+    holding = {pod.metadata.labels.get(keys.COMPONENT) for pod in fleet.owned if not workloads_read or pod.metadata.uid in fleet.claims}
     found = []
     for name, role in fleet.roles.items():
         if name in holding:
@@ -102,6 +106,8 @@ def rollout_of(snapshot: Snapshot, fleet: Fleet, wanted: Mapping[str, str], held
     if metadata.deleting:
         return Rollout(observed=False, accounted=0)
     given = snapshot.observations.rollout if snapshot.observations else None
+    if given is not None and given.held_by is None:
+        given = msgspec.structs.replace(given, held_by=held_by)  # what holds is a fact of this pass, whoever counted
     if given is not None and given.accounted is not None:
         return given
     minimum = render_version(metadata.annotations)

@@ -16,14 +16,15 @@ def judge(width: int, seen: ElasticObservation | None) -> Verdict | None:
     if refusal is not None and refusal.abandoned:
         text = refusal.message or f"The engine refused the scale {refusal.attempts} times."
         return verdict(ELASTIC_RESIZE, "ScaleRefused", text)
-    desired = width if seen.desired is None else seen.desired
     if seen.record or refusal is not None:
         return verdict(ELASTIC_RESIZE, "NoRefusal", "No scale stands refused.")
-    if seen.known and seen.observed == desired:
-        return verdict(ELASTIC_RESIZE, "NoRefusal", f"No scale stands refused; the live width is {desired}.")
+    asked = width if seen.desired is None else seen.desired
+    if seen.known and seen.observed == asked == width:
+        return verdict(ELASTIC_RESIZE, "NoRefusal", f"No scale stands refused; the live width is {width}.")
     observed = str(seen.observed) if seen.known and seen.observed is not None else "unknown"
+    desired = f"Desired width {width}" + (f" (last asked for: {asked})" if asked != width else "")
     proof = f"; failed proof: {seen.proof}" if seen.proof else ""
-    return verdict(ELASTIC_RESIZE, "WorldUnprovable", f"Desired width {desired}, observed width {observed}{proof}.")
+    return verdict(ELASTIC_RESIZE, "WorldUnprovable", f"{desired}, observed width {observed}{proof}.")
 
 
 def first() -> Verdict:

@@ -302,6 +302,16 @@ RESIZE: dict[str, tuple[Callable[[], Scene], Verdict, str]] = {
         "observed width unknown",
     ),
     "the width is the spec's where the path names none": (lambda: elastic(observed=4, known=True, record=False), ("True", "NoRefusal"), ""),
+    "the world that was asked for is not the spec's any more": (
+        lambda: elastic(desired=2, observed=2, known=True, record=False),
+        ("Unknown", "WorldUnprovable"),
+        "Desired width 4 (last asked for: 2), observed width 2.",
+    ),
+    "nor is the spec's the one that was asked for": (
+        lambda: elastic(desired=8, observed=4, known=True, record=False),
+        ("Unknown", "WorldUnprovable"),
+        "last asked for: 8",
+    ),
     "the width alone was read": (lambda: elastic(observed=2, known=True), ("Unknown", "NotObserved"), ""),
     "a width that is known to be nothing": (
         lambda: elastic(known=True, record=False),

@@ -23,6 +23,7 @@ SHAPES: dict[str, tuple[Callable[[Scene], object], Shape]] = {
     "members that disagree on the total": (lambda s: s.pods[1].total(4), Shape.UNREADABLE),
     "a total that is no number": (lambda s: [p.total("three") for p in s.pods], Shape.UNREADABLE),
     "a total of zero": (lambda s: [p.total(0) for p in s.pods], Shape.UNREADABLE),
+    "one total in two spellings": (lambda s: s.pods[1].total("03"), Shape.COMPLETE),
     "a seat taken twice": (lambda s: s.pods[1].seat(0, 3), Shape.UNREADABLE),
     "a seat beyond the total": (lambda s: s.pods[2].seat(3, 3), Shape.UNREADABLE),
     "a seat that is no number": (lambda s: s.pods[2].seat("two", 3), Shape.UNREADABLE),

@@ -79,6 +79,12 @@ ROLLOUT: dict[str, tuple[Callable[[], Scene], tuple[str, str], str]] = {
         "",
     ),
     "render versions are numbers": (lambda: aged("current", versions=("10",), minimum="9"), ("True", "UpToDate"), ""),
+    "render versions may be times": (
+        lambda: aged("current", versions=("20260102030405",), minimum="20260101000000"),
+        ("True", "UpToDate"),
+        "",
+    ),
+    "an older time": (lambda: aged("current", versions=("20251231000000",), minimum="20260101000000"), ("False", "RolloutInProgress"), ""),
     "below the minimum": (lambda: aged("current", versions=("8",), minimum="9"), ("False", "RolloutInProgress"), ""),
     "no version reads 0": (lambda: aged("current", minimum="1"), ("False", "RolloutInProgress"), ""),
     "an unreadable version reads 0": (lambda: aged("current", versions=("-3",), minimum="1"), ("False", "RolloutInProgress"), ""),
@@ -103,6 +109,11 @@ ROLLOUT: dict[str, tuple[Callable[[], Scene], tuple[str, str], str]] = {
         ("True", "UpToDate"),
         "",
     ),
+    "a role that only an unseated Pod's Workload holds misses all": (
+        lambda: Scene().role("a").role("b").replicas("x", role="a").tap(lambda s: s.pod("y", "b", None)).admitted("y"),
+        ("False", "ReplacementInProgress"),
+        "b ordinal 0",
+    ),
     "without Kueue any Pod of the role holds it": (
         lambda: scene(replicas=2).replicas("a").absent_kueue(),
         ("False", "ReplacementInProgress"),
@@ -125,6 +136,11 @@ ROLLOUT: dict[str, tuple[Callable[[], Scene], tuple[str, str], str]] = {
         lambda: aged("current", OLD).rollout(accounted=None, outdated=1),
         ("False", "RolloutInProgress"),
         "1 replica of 2",
+    ),
+    "what holds is this pass's own fact where the account does not name it": (
+        lambda: aged(OLD).artifact("").rollout(accounted=1, outdated=1, held=1),
+        ("False", "RolloutHeldByWeights"),
+        "1 of 1",
     ),
     "a pass that observed nothing": (lambda: aged("current").rollout(observed=False), ("Unknown", "RolloutNotObserved"), ""),
     "a pass that accounted for none": (lambda: aged("current").rollout(accounted=0), ("Unknown", "RolloutNotObserved"), ""),

@@ -87,6 +87,13 @@ def test_a_teardown_answers_for_everything_else() -> None:
     assert found.judge().kv_cache == published
 
 
+def test_a_teardown_publishes_no_cache_that_was_never_registered() -> None:
+    """The condition says that the Binding was not there: the cache is not published beside it, though it is there by now."""
+    found = scene().cache().deleting().stood("DomainRegistered", "False", "BindingNotFound")
+    assert found.verdict("DomainRegistered") == ("False", "BindingNotFound")
+    assert found.judge().kv_cache is None
+
+
 def test_a_first_teardown_publishes_what_it_finds() -> None:
     """Nothing was published before: the Binding that resolves is."""
     assert scene().cache().deleting().judge().kv_cache == scene().cache().judge().kv_cache
