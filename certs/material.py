@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat, load_pem_private_key
@@ -18,6 +18,9 @@ from cryptography.x509.oid import ExtensionOID
 from certs.errors import MaterialError
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+# What cryptography raises over bytes that are PEM and DER and still no certificate, or no key, that anything can be done with.
+_UNUSABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
 
 # The keys of a `kubernetes.io/tls` Secret as cert-manager writes it, and the signing key that only our own Secret holds.
 CA_CERT, CA_KEY, TLS_CERT, TLS_KEY = "ca.crt", "ca.key", "tls.crt", "tls.key"
@@ -125,7 +128,7 @@ def issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     """Whether the authority's key signed the certificate (names compared too)."""
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (*_UNUSABLE, InvalidSignature):
         return False
     return True
 
@@ -142,6 +145,8 @@ def read_material(files: Mapping[str, bytes], *, own: bool) -> Material:
     authorities = _certificates(files, CA_CERT) if own or files.get(CA_CERT) else ()
     if not own:
         return Material(serving, None, _unique(authorities))
+    for authority in authorities:
+        _look_through(authority, CA_CERT)
     signer = Pair(authorities[0], _key(files, CA_KEY))
     if not signer.matches():
         raise MaterialError(f"{CA_KEY} is not the key of the first certificate in {CA_CERT}")
@@ -158,13 +163,23 @@ def fingerprint(certificate: x509.Certificate) -> str:
 
 def _pair(files: Mapping[str, bytes], certificate: str, key: str) -> Pair:
     first, *chain = _certificates(files, certificate)
+    _look_through(first, certificate)
     return Pair(first, _key(files, key), tuple(chain))
+
+
+def _look_through(certificate: x509.Certificate, name: str) -> None:
+    """Read once whatever is read later: cryptography takes a certificate apart when it is asked, and would fail in the midst of a step."""
+    try:
+        _ = (certificate.public_key(), certificate.subject, certificate.extensions, certificate.not_valid_before_utc)
+        _ = certificate.not_valid_after_utc
+    except _UNUSABLE as error:
+        raise MaterialError(f"{name} holds a certificate that cannot be used: {error}") from error
 
 
 def _certificates(files: Mapping[str, bytes], name: str) -> tuple[x509.Certificate, ...]:
     try:
         found = tuple(x509.load_pem_x509_certificates(files.get(name) or b""))
-    except ValueError as error:
+    except _UNUSABLE as error:
         raise MaterialError(f"{name} holds no PEM certificate") from error
     return found
 
@@ -172,7 +187,9 @@ def _certificates(files: Mapping[str, bytes], name: str) -> tuple[x509.Certifica
 def _key(files: Mapping[str, bytes], name: str) -> PrivateKey:
     try:
         key = load_pem_private_key(files.get(name) or b"", None)
-    except (ValueError, TypeError) as error:
+    except UnsupportedAlgorithm as error:
+        raise MaterialError(f"{name} is a key of a kind that is not known") from error
+    except _UNUSABLE as error:
         raise MaterialError(f"{name} holds no PEM private key") from error
     if not isinstance(key, PrivateKey):
         raise MaterialError(f"{name} is neither an EC nor an RSA key")

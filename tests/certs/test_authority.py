@@ -1,5 +1,6 @@
 """The authority: what it signs, when a step is due, and that every moment of a rotation is a set that clients accept."""
 
+import base64
 from datetime import timedelta
 
 import pytest
@@ -105,8 +106,29 @@ def broken(**parts: bytes) -> dict[str, bytes]:
     return AUTHORITY.bootstrap(START).to_files() | {key.replace("_", "."): value for key, value in parts.items()}
 
 
+def of_another_curve(text: bytes) -> bytes:
+    """The PEM with the name of its curve, P-256, exchanged for one that nobody knows."""
+    first, *lines, last = text.splitlines()
+    der = base64.b64decode(b"".join(lines)).replace(bytes.fromhex("2a8648ce3d030107"), bytes.fromhex("2a8648ce3d030163"))
+    return b"\n".join((first, base64.b64encode(der), last, b""))
+
+
+GOOD = AUTHORITY.bootstrap(START).to_files()
 OTHER = AUTHORITY.bootstrap(START).to_files()
 BROKEN = {
+    "a certificate whose key is of an unknown kind": (
+        broken(tls_crt=of_another_curve(GOOD["tls.crt"])),
+        "tls.crt holds a certificate that cannot be used",
+    ),
+    "an authority whose key is of an unknown kind": (
+        GOOD | {"ca.crt": of_another_curve(GOOD["ca.crt"])},
+        "ca.crt holds a certificate that cannot be used",
+    ),
+    "a key of an unknown kind": (broken(tls_key=of_another_curve(GOOD["tls.key"])), "tls.key is a key of a kind that is not known"),
+    "a signing key of an unknown kind": (
+        GOOD | {"ca.key": of_another_curve(GOOD["ca.key"])},
+        "ca.key is a key of a kind that is not known",
+    ),
     "no certificate at all": (broken(tls_crt=b""), "tls.crt holds no PEM certificate"),
     "a certificate that is no PEM": (broken(tls_crt=b"hello"), "tls.crt holds no PEM certificate"),
     "the key of another certificate": (broken(tls_key=OTHER["tls.key"]), "tls.key is not the key of tls.crt"),

@@ -2,9 +2,11 @@
 
 import base64
 import json
+import warnings
 from datetime import UTC, datetime, timedelta
 
 from budget import EXAMPLES
+from cryptography.utils import CryptographyDeprecationWarning
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,14 +39,18 @@ class Clock:
         return datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def _files() -> dict[str, bytes]:
+def _authority() -> CertAuthority:
     from app.settings import load
 
-    settings = load(environ={}, flags={}).settings
-    made: Material = CertAuthority(settings.certificate()).bootstrap(datetime.now(UTC) - timedelta(days=1))
+    return CertAuthority(load(environ={}, flags={}).settings.certificate())
+
+
+def _files() -> dict[str, bytes]:
+    made: Material = AUTHORITY.bootstrap(datetime.now(UTC) - timedelta(days=1))
     return made.to_files()
 
 
+AUTHORITY = _authority()
 FILES = _files()
 OTHER = _files()
 
@@ -55,8 +61,23 @@ mangled = st.builds(
     st.integers(0, 100),
     st.binary(max_size=40),
 )
+
+
+def _flipped(name: str, changes: list[tuple[int, int]]) -> bytes:
+    """A file that is PEM still, with octets of what it wraps exchanged."""
+    first, *lines, last = FILES[name].splitlines()
+    der = bytearray(base64.b64decode(b"".join(lines)))
+    for at, octet in changes:
+        der[at % len(der)] = octet
+    return b"\n".join((first, base64.b64encode(der), last, b""))
+
+
+flipped = st.builds(
+    _flipped, st.sampled_from(NAMES), st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 255)), min_size=1, max_size=3)
+)
 contents = (
-    st.sampled_from([b"", b"-----BEGIN CERTIFICATE-----\n", b"\xff" * 100, b"-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n"])
+    flipped
+    | st.sampled_from([b"", b"-----BEGIN CERTIFICATE-----\n", b"\xff" * 100, b"-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n"])
     | st.sampled_from([*FILES.values(), *OTHER.values()])
     | st.builds(lambda one, two: one + two, st.sampled_from([*FILES.values()]), st.sampled_from([*OTHER.values()]))
     | mangled
@@ -66,14 +87,17 @@ fields = st.builds(lambda content: base64.b64encode(content).decode(), contents)
 
 
 async def read(body: bytes) -> Material | None:
-    """What a replica makes of the Secret: a set that can serve, None, or a fault with a name."""
-    try:
-        found = await SecretStore(Shelf(body), Clock(), namespace="s", name="c").load()  # type: ignore[arg-type]  # as much as a load needs
-    except MaterialError:
-        return None
-    if found is not None:
-        assert found.serving.matches()
-        assert found.trusted()
+    """What a replica makes of the Secret: a set that can serve and be looked after, None, or a fault with a name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)  # of a serial number below one
+        try:
+            found = await SecretStore(Shelf(body), Clock(), namespace="s", name="c").load()  # type: ignore[arg-type]  # as much as a load needs
+        except MaterialError:
+            return None
+        if found is not None:
+            assert found.serving.matches()
+            assert found.trusted()
+            assert AUTHORITY.step(found, Clock().now())
     return found
 
 
