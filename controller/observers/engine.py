@@ -53,8 +53,8 @@ def endpoint_of(pod: Pod) -> Endpoint:
     port = annotations.get(keys.PROMETHEUS_PORT)
     if port is None:
         raise ObservationError("the Pod took its command line over")
-    if not (port.isascii() and port.isdigit()):
-        raise ObservationError(f"the port {port!r} is no number")
+    if not (port.isascii() and port.isdigit() and len(port) <= 5):  # an annotation has room for more digits than a number may have
+        raise ObservationError(f"the port {port[:16]!r} is no port")
     if not pod.status.pod_ip:
         raise ObservationError("the Pod has no address yet")
     return Endpoint(pod.status.pod_ip, int(port), annotations.get(keys.PROMETHEUS_SCHEME, "http"))

@@ -152,6 +152,13 @@ def test_a_pod_that_took_its_command_over_is_not_asked() -> None:
         endpoint_of(made(thing))
 
 
+@pytest.mark.parametrize("port", ["", "x", "-1", "８０００", "123456", "9" * 5000])
+def test_a_stamp_that_is_no_port(port: str) -> None:
+    """Whoever may edit a Pod may write anything there: a reading that does not come about, however long it is."""
+    with pytest.raises(ObservationError, match="is no port"):
+        endpoint_of(made(pod(deployment(), "chat-0").at("10.0.0.1").annotated("prometheus.io/port", port)))
+
+
 def test_an_engine_with_tls_is_asked_over_https() -> None:
     """The stamped scheme decides."""
     thing = pod(deployment(), "chat-0").at("10.0.0.1").annotated("prometheus.io/scheme", "https")
