@@ -28,15 +28,12 @@ from controller.status.conditions import (
     weights_ready,
 )
 from controller.status.eligibility import Standing, eligible_of, standings_of
-from controller.status.reading import encrypted, read
+from controller.status.reading import balances_itself, encrypted, read, spreads
 from controller.status.replicas import Fleet, fleet_of
 from controller.status.roles import role_status, unmanaged_of
 from controller.status.serving import Selection
 from controller.status.verdict import Verdict, merged, previous, written
 from engines.facade import RoleReading
-
-# Balance modes in which every member of a replica serves requests itself.
-_SPREAD = frozenset({"External", "Hybrid", "MultiPort"})
 
 
 @dataclass(frozen=True)
@@ -140,9 +137,17 @@ def _retirement(ground: Ground) -> Retirement | None:
     intents = retirement.intents_of(snapshot, fleet, ground.hashes)
     if stored is None and not intents:
         return None
-    spread = {name for name, found in ground.readings.items() if found is not None and found.parallelism.load_balance in _SPREAD}
+    spread = {name for name, found in ground.readings.items() if found is not None and balances_itself(found)}
+    if stored is not None and _targets_spread(ground, stored):
+        spread.add(stored.role_name)
     view = retirement.View(snapshot, fleet, ground.selection, intents, frozenset(spread))
     return retirement.step(view, ground.standings(stored) if stored else {})
+
+
+def _targets_spread(ground: Ground, operation: Retirement) -> bool:
+    """Whether the targets were deployed so that each serves requests itself; the spec may say otherwise by now, or drop the role."""
+    targets, engine = frozenset(operation.target_member_uids), ground.snapshot.deployment.spec.engine
+    return any(pod.metadata.uid in targets and pod.main is not None and spreads(engine, pod.main) for pod in ground.fleet.owned)
 
 
 def _roles(ground: Ground, standings: Mapping[str, tuple[Standing, ...]]) -> tuple[RoleStatus, ...]:

@@ -3,6 +3,7 @@
 Source: seed "Parallelism" and "Serving endpoints", status facts 3.8.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from api.objects import Container, EngineSpec, EnvVar, Role, RolePort
@@ -35,9 +36,25 @@ def encrypted(reading: RoleReading | None) -> bool:
 
 
 def declares(engine: EngineSpec, container: Container, destination: str) -> bool:
-    """Whether a deployed container's arguments set an option, found under the engine's own spelling rules."""
-    found = _read(engine.name, engine.version, (), container.args or container.command, ((), ()))
-    return found is not None and found.option(destination) is not None
+    """Whether a deployed container's command or arguments set an option, found under the engine's own spelling rules."""
+    return any(found.option(destination) is not None for found in _deployed(engine, container))
+
+
+def spreads(engine: EngineSpec, container: Container) -> bool:
+    """Whether each member of a replica that runs such a container serves requests itself."""
+    return any(balances_itself(found) for found in _deployed(engine, container))
+
+
+def balances_itself(reading: RoleReading) -> bool:
+    """Whether the arguments leave no leader to answer for the others."""
+    return reading.parallelism.load_balance in {"External", "Hybrid", "MultiPort"}
+
+
+def _deployed(engine: EngineSpec, container: Container) -> Iterator[RoleReading]:
+    for argv in (container.args, container.command):
+        found = _read(engine.name, engine.version, (), argv, ((), ())) if argv else None
+        if found is not None:
+            yield found
 
 
 @lru_cache(maxsize=2048)

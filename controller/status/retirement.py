@@ -11,7 +11,7 @@ Source: seed "Retirement", decision D7, status facts 5.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from msgspec.structs import replace
@@ -45,6 +45,7 @@ STEP_NAMES: Final[Mapping[str, str]] = {
 }
 REVERSIBLE: Final = frozenset(STEP_NAMES)
 TOKEN_BOUND: Final = 1024  # what the schema lets a status remember
+_PAST: Final = datetime.min.replace(tzinfo=UTC)  # what cannot be read was long ago
 REFUSED: Final = " Refused meanwhile, and left in place: "
 
 
@@ -171,7 +172,7 @@ def _adopted(view: View, operation: Retirement, standings: Mapping[str, Sequence
         return False
     for standing in standings.get(operation.role_name, ()):
         if standing.replica.ordinal == operation.replica_ordinal:
-            same = tuple(sorted(member.uid for member in standing.replica.members)) == operation.target_member_uids
+            same = {member.uid for member in standing.replica.members} == set(operation.target_member_uids)
             return same and all(leg is Leg.VERIFIED for name, leg in standing.legs.items() if name != NO_PLANNED_RETIREMENT)
     return False
 
@@ -228,7 +229,7 @@ def _undrained(view: View, operation: Retirement) -> str:
         if keys.PROMETHEUS_PORT not in pod.metadata.annotations:
             held.append(f"{pod.metadata.name}: its command is replaced, so its gauges are not known")
             continue
-        seen = [read for read in reads.get(pod.metadata.uid, ()) if _at(read, since)]
+        seen = _within(reads.get(pod.metadata.uid, ()), since)
         if len(seen) < 2 or any(read.outcome != "Idle" for read in seen[-2:]):
             held.append(f"{pod.metadata.name}: {_last(seen)}")
     return f"Draining: {'; '.join(sorted(held))}." if held else ""
@@ -245,9 +246,10 @@ def _answering(view: View, operation: Retirement) -> list[Pod]:
     return found
 
 
-def _at(read: DrainRead, since: datetime) -> bool:
-    """Whether the read belongs to this drain: one from before it says nothing about it."""
-    return read.at is not None and _time(read.at, datetime.min.replace(tzinfo=since.tzinfo)) >= since
+def _within(reads: Iterable[DrainRead], since: datetime) -> list[DrainRead]:
+    """The reads of this drain, oldest first: one from before it, or of no readable time, says nothing about it."""
+    timed = [(_time(read.at or "", _PAST), read) for read in reads]
+    return [read for at, read in sorted(timed, key=lambda pair: pair[0]) if at >= since]
 
 
 def _last(seen: Sequence[DrainRead]) -> str:
@@ -299,10 +301,9 @@ def sole(workload: Workload, uids: Iterable[str]) -> bool:
 
 def _end(operation: Retirement) -> datetime:
     """The end of the present phase: exactly at it counts as spent. A clock that cannot be read is spent."""
-    past = datetime.min.replace(tzinfo=parse_time("1970-01-01T00:00:00Z").tzinfo)
-    deadline = _time(operation.deadline, past)
+    deadline = _time(operation.deadline, _PAST)
     budget = BUDGETS.get(operation.state)
-    started = _time(operation.phase_started_at, past)
+    started = _time(operation.phase_started_at, _PAST)
     if budget is None or deadline - started <= budget:
         return deadline  # compared as a span: an instant at the calendar's end has no later one
     return started + budget

@@ -93,10 +93,9 @@ def main_ready(pod: Pod) -> bool:
 
 
 def _has_weights(pod: Pod, delivery: str) -> bool:
-    if delivery == "Engine":
-        return main_ready(pod)
-    started = condition(pod.status.conditions, "PodReadyToStartContainers")
-    return started is not None and started.status == "True"
+    """Whether the Pod waits no longer. A kubelet before 1.29 does not report volumes; an engine that is ready has them all the same."""
+    started = None if delivery == "Engine" else condition(pod.status.conditions, "PodReadyToStartContainers")
+    return main_ready(pod) if started is None else started.status == "True"
 
 
 def _on_nodes(artifact: ModelArtifact, waiting: list[Pod]) -> Verdict | None:

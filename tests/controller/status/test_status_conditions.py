@@ -83,6 +83,15 @@ def test_cache_attached(sentence: str) -> None:
     check(build(), "CacheAttached", verdict, *texts)
 
 
+def mounting(reported: str | None) -> Scene:
+    """A replica whose weights come by a volume, and what the kubelet says of its volumes."""
+    found = scene().artifact("persistentVolumeClaim").replicas("a")
+    conditions = found.pods[0].conditions
+    conditions.pop("PodReadyToStartContainers")
+    conditions.update({} if reported is None else {"PodReadyToStartContainers": reported})
+    return found
+
+
 WEIGHTS: dict[str, tuple[Callable[[], Scene], Verdict, tuple[str, ...]]] = {
     "no artifact referenced": (scene, ("True", "NotApplicable"), ()),
     "no such artifact": (lambda: scene().artifact(""), ("False", "ArtifactNotFound"), ("weights", "team-a")),
@@ -114,13 +123,9 @@ WEIGHTS: dict[str, tuple[Callable[[], Scene], Verdict, tuple[str, ...]]] = {
         ("True", "Downloaded"),
         (),
     ),
-    "a volume is not mounted": (
-        lambda: (
-            scene().artifact("persistentVolumeClaim").replicas("a").tap(lambda s: s.pods[0].conditions.pop("PodReadyToStartContainers"))
-        ),
-        ("False", "WeightsNotMounted"),
-        ("qwen-a",),
-    ),
+    "a volume is not mounted": (lambda: mounting("False").tap(lambda s: s.pods[0].unready()), ("False", "WeightsNotMounted"), ("qwen-a",)),
+    "nobody says whether it is": (lambda: mounting(None).tap(lambda s: s.pods[0].unready()), ("False", "WeightsNotMounted"), ("qwen-a",)),
+    "nobody says so, but the engine is ready, which wants its volumes": (lambda: mounting(None), ("True", "Mounted"), ()),
     "a volume is mounted though the engine is not ready": (
         lambda: scene().artifact("persistentVolumeClaim").replicas("a").tap(lambda s: s.pods[0].unready()),
         ("True", "Mounted"),
@@ -145,9 +150,7 @@ def test_a_node_that_failed_speaks_before_nodes_that_fetch() -> None:
     ]
     found = scene(replicas=2).artifact(delivery="Node", nodes=nodes).replicas("a", "b")
     for pod in found.pods:
-        pod.conditions.pop("PodReadyToStartContainers")
-    documents = found.document()
-    assert documents
+        pod.conditions["PodReadyToStartContainers"] = "False"
     snapshot = found.snapshot()
     import msgspec
 
@@ -214,6 +217,15 @@ EVENTS: dict[str, tuple[Callable[[], Scene], Verdict, bool]] = {
     "Pods whose whole line is the command": (
         lambda: pair().tap(
             lambda s: s.pod("a", "pre").publishing().main.update(args=[], command=["vllm", "serve", "m", "--kv-events-config", "{}"])
+        ),
+        ("True", "Publishing"),
+        True,
+    ),
+    "Pods that publish by their command, with other arguments behind it": (
+        lambda: pair().tap(
+            lambda s: (
+                s.pod("a", "pre").publishing().main.update(args=["--port", "8000"], command=["vllm", "serve", "--kv-events-config", "{}"])
+            )
         ),
         ("True", "Publishing"),
         True,

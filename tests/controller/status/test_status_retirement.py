@@ -193,6 +193,30 @@ def test_every_member_answers_where_each_serves_requests() -> None:
     assert found.drained("d", "Idle", "Idle").retirement().state == "Deleting"
 
 
+def test_what_was_deployed_says_who_answers() -> None:
+    """The spec may have dropped the flag, or the whole role, since the replica was rendered: its members still serve each for itself."""
+    for role in ("server", "gone"):
+        found = scene(size=2).group("server", 0, "a", "b").group(role, 1, "c", "d").retiring("Draining", "c", "d", role=role)
+        for pod in found.pods[2:]:
+            pod.main["args"] = ["--host", "0.0.0.0", "--data-parallel-hybrid-lb"]
+        assert found.drained("c", "Idle", "Idle").retirement().state == "Draining"
+        assert found.drained("d", "Idle", "Idle").retirement().state == "Deleting"
+
+
+def test_reads_are_taken_in_the_order_of_their_times() -> None:
+    """Whatever order they are listed in: the busy one was the last."""
+    found = leaving().drained("b", "Idle", "Idle", "Busy")
+    found.observations["drain"][0]["reads"].reverse()
+    assert found.retirement().state == "Draining"
+
+
+def test_a_read_without_a_time_says_nothing() -> None:
+    """Nobody knows whether it was of this drain."""
+    found = leaving().drained("b", "Idle", "Idle")
+    del found.observations["drain"][0]["reads"][0]["at"]
+    assert "idle once" in found.retirement().reason
+
+
 def test_a_target_that_ended_by_itself_is_not_asked() -> None:
     """Of a surplus that is shed at once, those that still run answer."""
     found = scene().replicas("a").tap(lambda s: (s.pod("c"), s.pod("d").phase("Failed"))).retiring("Draining", "c", "d", ordinal=0)

@@ -114,6 +114,8 @@ def test_settings_of_a_line() -> None:
         (("status", "-f", "-"), "a: 1", "no ModelDeployment"),
         (("explain",), None, "name a deployment"),
         (("explain", "-f", "-", "md/other"), yaml.safe_dump_all(troubled()), "no ModelDeployment other"),
+        (("dump", "pod/x"), None, "'pod/x' names no ModelDeployment"),
+        (("dump", "md/x", "--kubeconfig", "/nowhere"), None, "Error: no kubeconfig at /nowhere\n"),
     ],
 )
 def test_what_cannot_be_done_is_said(arguments: tuple[str, ...], stdin: str | None, said: str) -> None:
@@ -139,6 +141,16 @@ def test_explain_says_why(dump: str) -> None:
     ):
         assert part in text, part
     assert "conditions[WeightsReady]: True/NotApplicable  The deployment references no artifact.\n" in text
+
+
+def test_explain_without_kueue() -> None:
+    """As `mdctl status`, and as the service that was told so: no Workload is missed where there are none."""
+    found = yaml.safe_dump_all(scene().replicas("a").document())
+    assert (
+        "conditions[QuotaReserved]: Unknown/KueueNotInstalled"
+        in run("explain", "-f", "-", "--now", NOW, "--kueue", "absent", stdin=found).output
+    )
+    assert "KueueNotInstalled" not in run("explain", "-f", "-", "--now", NOW, stdin=found).output
 
 
 def test_explain_all_shows_settled_parts_in_full(dump: str) -> None:
