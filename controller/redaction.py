@@ -1,13 +1,17 @@
 """What leaves a cluster in a dump, and what does not.
 
-Left out: field ownership, the last-applied copy of a manifest, the KV cache's client document. Hidden: values of environment variables, and
-values of options that name a key, a token, a password or a secret. A variable that the engine's argument reader reads, or that an argument
-refers to, keeps a value that is a small number: a degree is no secret, and the parallelism could not be read without it.
+Left out: field ownership, the last-applied copy of a manifest, the KV cache's client document. Hidden: values of environment variables, of
+a probe's headers, and of options that name a key, a token, a password or a secret, in whatever spelling an engine takes for them. A
+variable that the engine's argument reader reads, or that an argument refers to, keeps a value that is a small number: a degree is no
+secret, and the parallelism could not be read without it.
 """
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
+
+from engines.table import ENGINES, load, versions
 
 Object = dict[str, Any]
 
@@ -16,7 +20,7 @@ DROPPED_ANNOTATIONS: Final = ("kubectl.kubernetes.io/last-applied-configuration"
 HIDDEN_ANNOTATIONS: Final = ("kvcache.gpustack.ai/client-config",)
 READ_BY_ENGINES: Final = re.compile(r"VLLM_DP_(SIZE|RANK|RANK_LOCAL|MASTER_PORT)")
 SMALL_NUMBER: Final = re.compile(r"[0-9]{1,5}")
-SECRET_OPTION: Final = re.compile(r"--?[a-z0-9_.-]*(api[-_]key|[-_]token|password|passwd|secret)", re.IGNORECASE)
+SECRET_OPTION: Final = re.compile(r"--?[a-z0-9_.-]*(api[-_]key|[-_.]token|password|passwd|secret)", re.IGNORECASE)
 
 
 def redacted(item: Object) -> Object:
@@ -41,6 +45,8 @@ def _hide(value: Any) -> Any:
     for name, inner in value.items():
         if name == "env" and isinstance(inner, list):
             hidden[name] = [_variable(each, arguments) for each in inner]
+        elif name == "httpHeaders" and isinstance(inner, list):
+            hidden[name] = [{**each, "value": HIDDEN} if isinstance(each, dict) and "value" in each else each for each in inner]
         elif name in ("command", "args", "extraArgs") and isinstance(inner, list):
             hidden[name] = _arguments(inner)
         else:
@@ -67,9 +73,29 @@ def _arguments(tokens: Sequence[Any]) -> list[Any]:
             continue
         name, equals, _ = token.partition("=")
         if token.startswith("-"):
-            secret = SECRET_OPTION.fullmatch(name) is not None
+            secret = _is_secret(name)
             hiding = secret and not equals
             shown.append(f"{name}={HIDDEN}" if secret and equals else token)
         else:
             shown.append(HIDDEN if hiding else token)
     return shown
+
+
+def _is_secret(name: str) -> bool:
+    """Whether an option's value is hidden: by its own name, or as an abbreviation of such a name that no release registers for itself."""
+    if SECRET_OPTION.fullmatch(name):
+        return True
+    folded = name.lower().replace("_", "-")
+    registered = _registered()
+    return len(folded) > 3 and folded not in registered and any(spelling.startswith(folded) for spelling in _secret_spellings())
+
+
+@cache
+def _registered() -> frozenset[str]:
+    tables = (load(engine, version) for engine in ENGINES for version in versions(engine))
+    return frozenset(spelling for table in tables for option in table for spelling in option.spellings)
+
+
+@cache
+def _secret_spellings() -> tuple[str, ...]:
+    return tuple(spelling for spelling in _registered() if SECRET_OPTION.fullmatch(spelling))

@@ -23,8 +23,8 @@ Exit codes:
   1  the cluster does not answer, or has no such deployment
   2  the call itself is wrong
 
-Values of environment variables and of secret options are hidden. What such a value decides is kept as a fact of its own:
-an Observations document carries the moment of the capture and, where something was hidden, which replicas are up to date.
+Values of environment variables, of secret options and of probes' headers are hidden. What such a value decides is kept as a fact of its
+own: an Observations document carries the moment of the capture and, where something was hidden, which replicas are up to date.
 """
 
 
@@ -38,8 +38,9 @@ def command(name: str | None, namespace: str | None, kubeconfig: str | None, con
     """Print NAME (md/NAME works too), or every ModelDeployment of the namespace, with all objects that its status is judged from."""
     from kube.errors import KubeError
 
+    wanted = short_name(name)
     try:
-        objects = asyncio.run(capture(name, namespace=namespace, kubeconfig=kubeconfig, context=context))
+        objects = asyncio.run(capture(wanted, namespace=namespace, kubeconfig=kubeconfig, context=context))
     except KubeError as error:
         raise click.ClickException(str(error)) from error
     sys.stdout.write(rendered(objects, output))
@@ -53,7 +54,7 @@ async def capture(
     from kube.config import connect
 
     async with await connect(kubeconfig, context) as client:
-        objects = await capturing.capture(client, namespace or client.default_namespace, short_name(name))
+        objects = await capturing.capture(client, namespace or client.default_namespace, name)
     return prepared(objects, datetime.now(UTC))
 
 

@@ -122,6 +122,14 @@ async def test_half_a_dump_is_none(kind: str, error: KubeError) -> None:
             ["--api-key", "a", "b", "-tp", "2"], ["--api-key", "REDACTED", "REDACTED", "-tp", "2"], id="several values, then another option"
         ),
         pytest.param(["--hf-token", "t"], ["--hf-token", "REDACTED"], id="a token"),
+        pytest.param(["--api-k", "k", "--api_ke=k"], ["--api-k", "REDACTED", "--api_ke=REDACTED"], id="an abbreviation"),
+        pytest.param(["--hf-t", "t", "--admin", "k"], ["--hf-t", "REDACTED", "--admin", "REDACTED"], id="abbreviations of others"),
+        pytest.param(["--x.token", "t"], ["--x.token", "REDACTED"], id="a member of a dotted option"),
+        pytest.param(
+            ["--tp", "8", "--ssl-keyfile", "/k", "--host", "h"],
+            ["--tp", "8", "--ssl-keyfile", "/k", "--host", "h"],
+            id="options that begin as a secret one does, and are options of their own",
+        ),
         pytest.param(
             ["--tokenizer", "t", "--max-num-batched-tokens", "9"],
             ["--tokenizer", "t", "--max-num-batched-tokens", "9"],
@@ -132,6 +140,14 @@ async def test_half_a_dump_is_none(kind: str, error: KubeError) -> None:
 def test_arguments(tokens: list[str], shown: list[str]) -> None:
     """Values of secret options are hidden, everything else is kept for the reader."""
     assert redacted({"metadata": {}, "spec": {"roles": [{"extraArgs": tokens}]}})["spec"]["roles"][0]["extraArgs"] == shown
+
+
+def test_headers_of_probes() -> None:
+    """Whoever asks an engine with a key in a probe's header has not shown it to the readers of a dump."""
+    probe = {"httpGet": {"path": "/health", "port": 8000, "httpHeaders": [{"name": "Authorization", "value": "Bearer hush"}]}}
+    shown = redacted({"metadata": {}, "spec": {"containers": [{"name": "main", "livenessProbe": probe}]}})
+    assert "hush" not in str(shown)
+    assert shown["spec"]["containers"][0]["livenessProbe"]["httpGet"]["httpHeaders"][0]["name"] == "Authorization"
 
 
 @pytest.mark.parametrize(
