@@ -39,7 +39,7 @@ class Settings(BaseSettings):
 
     namespace: str = Field(DEFAULT_NAMESPACE, alias="namespace", description="the namespace this service runs in")
     kubeconfig: str | None = Field(
-        None, alias="kubeconfig", description="kubeconfig file; without it, $KUBECONFIG, the Pod's account, ~/.kube/config"
+        None, alias="kubeconfig", description="kubeconfig file; without it, $KUBECONFIG, ~/.kube/config, the Pod's account"
     )
     context: str | None = Field(None, alias="context", description="context of the kubeconfig")
 

@@ -188,7 +188,10 @@ def _context(configuration: Any) -> ssl.SSLContext:
 
 
 def find_source(kubeconfig: str | None = None, context: str | None = None, environ: Mapping[str, str] | None = None) -> Source:
-    """The explicit file, else $KUBECONFIG, else ~/.kube/config, else the Pod's service account: kubectl's order."""
+    """The explicit file, else $KUBECONFIG, else ~/.kube/config, else the Pod's service account: kubectl's order.
+
+    A Pod has no contexts: who names one means a file. Raises ConfigError.
+    """
     environ = environ if environ is not None else os.environ
     if kubeconfig:
         return KubeconfigSource(kubeconfig, context)
@@ -197,6 +200,8 @@ def find_source(kubeconfig: str | None = None, context: str | None = None, envir
     home = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
     if home.is_file():
         return KubeconfigSource(str(home), context)
+    if context:
+        raise ConfigError(f"no kubeconfig to take the context {context!r} from: no --kubeconfig, no $KUBECONFIG, no ~/.kube/config")
     if environ.get("KUBERNETES_SERVICE_HOST"):
         return InClusterSource(environ=environ)
     raise ConfigError("no cluster to connect to: no --kubeconfig, no $KUBECONFIG, no ~/.kube/config, and not inside a Pod")

@@ -124,6 +124,8 @@ def test_where_access_comes_from(tmp_path: Path) -> None:
     assert isinstance(find_source(environ={"KUBERNETES_SERVICE_HOST": "h", **home}), InClusterSource)
     with pytest.raises(ConfigError, match="no cluster"):
         find_source(environ=home)
+    with pytest.raises(ConfigError, match="the context 'staging'"):  # not the cluster that the Pod happens to run in
+        find_source(context="staging", environ={"KUBERNETES_SERVICE_HOST": "h", **home})
 
 
 def test_the_typed_models_are_not_imported() -> None:
