@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from app.verbs.dump import short_name
-from app.verbs.status import load
+from app.verbs.status import load, settings_of
 from controller.dump import DumpError, snapshots
 from controller.snapshot import Snapshot, StatusSettings
 from controller.status.explain import Explanation, explain
@@ -21,6 +21,7 @@ Examples:
   mdctl explain md/qwen -n team-a
   mdctl explain -f dump.yaml
   mdctl explain -f dump.yaml md/qwen --all -o json
+  mdctl explain md/qwen --kueue absent
 
 \b
 Exit codes:
@@ -45,6 +46,13 @@ ROWS = 12
 @click.option("--now", help="The pass's clock (RFC 3339); overrides the dump's own.")
 @click.option("--kubeconfig", help="The kubeconfig of the cluster to read.")
 @click.option("--context", help="The kubeconfig's context.")
+@click.option(
+    "--kueue",
+    type=click.Choice(["required", "absent"]),
+    default="required",
+    show_default=True,
+    help="Whether Workloads are read: as the service was told.",
+)
 @click.option("--all", "everything", is_flag=True, help="Also what was read for the parts that need nobody's attention.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to print.")
 def command(
@@ -55,6 +63,7 @@ def command(
     now: str | None,
     kubeconfig: str | None,
     context: str | None,
+    kueue: str,
     everything: bool,
     output: str,
 ) -> None:
@@ -62,11 +71,11 @@ def command(
 
     NAME is md/NAME or NAME.
     """
-    wanted = short_name(name)
+    wanted, settings = short_name(name), settings_of({"kueue": kueue}, StatusSettings())
     if filename is not None:
-        found = load(filename, now, StatusSettings(), datetime.now(UTC))
+        found = load(filename, now, settings, datetime.now(UTC))
     elif wanted:
-        found = captured(wanted, namespace, now, kubeconfig, context)
+        found = captured(wanted, namespace, now, kubeconfig=kubeconfig, context=context, settings=settings)
     else:
         raise click.UsageError("name a deployment (md/NAME) or give a dump (-f FILE)")
     chosen = [snapshot for snapshot in found if matches(snapshot, wanted, namespace)]
@@ -85,7 +94,9 @@ def matches(snapshot: Snapshot, name: str | None, namespace: str | None) -> bool
     return (name is None or metadata.name == name) and (namespace is None or metadata.namespace == namespace)
 
 
-def captured(name: str, namespace: str | None, now: str | None, kubeconfig: str | None, context: str | None) -> list[Snapshot]:
+def captured(
+    name: str, namespace: str | None, now: str | None, *, kubeconfig: str | None, context: str | None, settings: StatusSettings
+) -> list[Snapshot]:
     """The snapshot of a deployment in a cluster, by way of the same capture that `mdctl dump` prints."""
     from app.verbs.dump import capture
     from kube.errors import KubeError
@@ -95,7 +106,7 @@ def captured(name: str, namespace: str | None, now: str | None, kubeconfig: str 
     except KubeError as error:
         raise click.ClickException(str(error)) from error
     try:
-        return snapshots(objects, now, fallback=datetime.now(UTC))
+        return snapshots(objects, now, settings, fallback=datetime.now(UTC))
     except DumpError as error:
         raise click.ClickException(str(error)) from error
 

@@ -104,7 +104,7 @@ def command(
 
 
 def _version(text: str) -> tuple[int, int]:
-    read = re.fullmatch(r"v?(\d+)\.(\d+)\D?.*", text)
+    read = re.fullmatch(r"v?([0-9]{1,4})\.([0-9]{1,4})(?:\D.*)?", text)
     if read is None:
         raise click.BadParameter(f"{text!r} is no version such as 1.30", param_hint="--server-version")
     return int(read[1]), int(read[2])
@@ -120,7 +120,7 @@ async def _install(options: "Options", kubeconfig: str | None, context: str | No
     try:
         client = await connect(kubeconfig, context)
     except KubeError as error:
-        click.echo(f"no cluster: {error}", err=True)
+        click.echo(f"Error: {error}", err=True)
         return 1
     async with client:
         try:
@@ -147,7 +147,7 @@ async def _withdraw(kubeconfig: str | None, context: str | None) -> int:
     try:
         client = await connect(kubeconfig, context)
     except KubeError as error:
-        click.echo(f"no cluster: {error}", err=True)
+        click.echo(f"Error: {error}", err=True)
         return 1
     failed = False
     async with client:

@@ -2,11 +2,11 @@
 
 import json
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import click
 
+from app.build import build
 from app.inputs import json_line, read_source
 from app.lintreports import Placed, as_github, as_json, as_sarif, as_text, plain
 from app.manifests import Fault, Manifest, files_of, read_text
@@ -87,7 +87,7 @@ def _place(manifest: Manifest, finding: LintFinding) -> Placed:
 
 def _print(placed: list[Placed], output: str) -> None:
     if output == "sarif":
-        click.echo(as_sarif(placed, sentences(), metadata.version("modelwarden")))
+        click.echo(as_sarif(placed, sentences(), build().version))
     elif output == "json":
         click.echo(as_json(placed))
     elif placed:
