@@ -57,7 +57,9 @@ WRITES: Final = Counter("modelwarden_status_writes_total", "Status patches sent,
 ELIDED: Final = Counter("modelwarden_status_writes_elided_total", "Passes whose status was already stored.")
 CONFLICTS: Final = Counter("modelwarden_status_write_conflicts_total", "Status patches that met a newer object; the pass is run again.")
 HELD: Final = Counter("modelwarden_passes_held_total", "Passes not run, by what they wait for.", ["cause"])
-EVENTS: Final = Counter("modelwarden_events_total", "Events by outcome: sent, repeated, limited, not-held, failed.", ["outcome"])
+EVENTS: Final = Counter(
+    "modelwarden_events_total", "Events by outcome: sent, repeated, merged, displaced, limited, not-held, failed.", ["outcome"]
+)
 
 # Acting and observing.
 ACTS: Final = Counter("modelwarden_retirement_acts_total", "Acts of retirements by kind and outcome.", ["act", "outcome"])

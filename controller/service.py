@@ -61,7 +61,7 @@ class Controller:
             table = tuple(self.keeping.narrowed(kind) for kind in table)
         self.cache = Cache(table)
         self.board = Board()
-        self.recorder = EventRecorder(client, clock, settings.identity, may_send=self._may_send)
+        self.recorder = EventRecorder(client, clock, settings.identity, may_send=self._may_send, busy=self._waiting)
         self.reflectors: dict[KindName, Reflector] = {
             kind.name: Reflector(
                 client,
@@ -206,6 +206,10 @@ class Controller:
 
     def _may_send(self, uid: str) -> bool:
         return not self._sharded or self._may_write(shard_of(uid, self._settings.shards))
+
+    def _waiting(self) -> bool:
+        """Whether passes wait for a worker."""
+        return any(map(len, (term.queue for term in self.terms)))
 
     def _covered(self) -> frozenset[int]:
         """The shards that every list shows."""

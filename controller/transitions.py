@@ -15,11 +15,12 @@ Kind = Literal["Normal", "Warning"]
 
 
 class Notice(NamedTuple):
-    """One Event to be: its type, its CamelCase reason and its note."""
+    """One Event to be: its type, its CamelCase reason and its note. `about` is the part of the deployment whose changes form one chain."""
 
     type: Kind
     reason: str
     note: str
+    about: str = ""
 
 
 class Sighting(NamedTuple):
@@ -44,13 +45,16 @@ def status_notices(old: Status | None, new: Status) -> list[Notice]:
         known = before.get(condition.type)
         if known is not None and _turned(known, condition):
             kind = "Warning" if condition.status == "False" else "Normal"
-            notices.append(Notice(kind, condition.reason or condition.type, f"{condition.type} is {condition.status}: {condition.message}"))
+            note = f"{condition.type} is {condition.status}: {condition.message}"
+            notices.append(Notice(kind, condition.reason or condition.type, note, condition.type))
     was, now = old.retirement, new.retirement
     if now is not None and (was is None or was.state != now.state):
         kind = "Warning" if now.state == "Aborted" else "Normal"
-        notices.append(Notice(kind, f"Retirement{now.state}", f"Replica {now.role_name}/{now.replica_ordinal}: {now.reason}"))
+        replica = f"{now.role_name}/{now.replica_ordinal}"
+        notices.append(Notice(kind, f"Retirement{now.state}", f"Replica {replica}: {now.reason}", replica))
     elif was is not None and now is None:
-        notices.append(Notice("Normal", "RetirementEnded", f"Replica {was.role_name}/{was.replica_ordinal}: the operation is over."))
+        replica = f"{was.role_name}/{was.replica_ordinal}"
+        notices.append(Notice("Normal", "RetirementEnded", f"Replica {replica}: the operation is over.", replica))
     return notices
 
 

@@ -190,6 +190,12 @@ def _check_event(obj: JSON, old: JSON | None) -> list[Cause]:
             out.append(Cause(key, "FieldValueInvalid", f"Invalid value: can have at most {most} characters"))
     if newer and obj.get("type") not in {"Normal", "Warning"}:
         out.append(Cause("type", "FieldValueInvalid", f'Invalid value: "{obj.get("type", "")}": has invalid value'))
+    series = obj.get("series")
+    if newer and series is not None and old is None:
+        if series.get("count", 0) < 2:
+            out.append(Cause("series.count", "FieldValueInvalid", 'Invalid value: "": should be at least 2'))
+        if series.get("lastObservedTime") is None:
+            out.append(required("series.lastObservedTime"))
     return out
 
 

@@ -193,6 +193,19 @@ async def _(cluster: TestCluster) -> None:
     assert (await cluster.wire("POST", path, event | {"note": "x" * 1024})).code == 201
 
 
+@check("an Event of events.k8s.io may begin as a series of two or more")
+async def _(cluster: TestCluster) -> None:
+    path = (await _maps(cluster)).replace("/api/v1", "/apis/events.k8s.io/v1").replace("configmaps", "events")
+    event: JSON = {"metadata": {"name": "e"}, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "a", "reason": "r", "type": "Normal"}
+    event |= {"reportingController": "example.com/c", "reportingInstance": "i", "note": "n"}
+    event["regarding"] = {"kind": "ConfigMap", "name": "a", "namespace": path.split("/")[-2]}
+    seen = {"lastObservedTime": "2026-01-01T00:00:00.000000Z"}
+    refused(await cluster.wire("POST", path, event | {"series": seen | {"count": 1}}), 422, "series.count")
+    refused(await cluster.wire("POST", path, event | {"series": {"count": 2}}), 422, "series.lastObservedTime")
+    (await cluster.wire("POST", path, event | {"series": seen | {"count": 2}})).ok()
+    (await cluster.wire.patch(f"{path}/e", {"series": seen | {"count": 5}})).ok()
+
+
 @check("a webhook configuration that could not be read or reached is refused")
 async def _(cluster: TestCluster) -> None:
     good: JSON = {"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"], "clientConfig": {"url": "https://x.invalid/y"}}

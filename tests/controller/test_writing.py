@@ -1,19 +1,17 @@
-"""The difference that is written, the Events that tell of it, and the notices they come from."""
+"""The difference that is written, and the notices that Events come from."""
 
-import asyncio
 from contextlib import nullcontext
 from typing import Any
 
 import msgspec
 import pytest
-from cluster import FakeCluster, merge
+from cluster import merge
 from things import deployment, pod
-from virtual import VirtualClock, settle
+from virtual import VirtualClock
 
 from api.objects import ObjectMeta, Pod
 from api.status import Condition, Retirement, Status
 from controller.cache import Key
-from controller.events import EventRecorder, bounded
 from controller.kinds import CachedDeployment, project_deployment
 from controller.transitions import Notice, pod_notices, sight, status_notices
 from controller.writer import OWNED, Writer, difference
@@ -101,66 +99,6 @@ def test_pod_notices() -> None:
     assert pod_notices(None, after) == []
     assert pod_notices(before, after) == [Notice("Warning", "ReplicaEvicted", "Pods evicted: a, b")]
     assert pod_notices(after, after) == []
-
-
-async def sent(notices: list[Notice], *, gaps: float = 0.0, api: FakeCluster | None = None) -> FakeCluster:
-    api, clock = api or FakeCluster(), VirtualClock()
-    recorder = EventRecorder(api, clock, "me")  # type: ignore[arg-type]
-    task = asyncio.create_task(recorder.run())
-    for notice in notices:
-        recorder.notice(META, notice)
-        await settle()
-        await clock.advance(gaps)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    return api
-
-
-async def test_an_event_has_the_form_of_its_api() -> None:
-    """events.k8s.io/v1 with everything that the API server demands."""
-    api = await sent([Notice("Warning", "Degraded", "1 of 2")])
-    (request,) = api.sent("create", "Event")
-    body = request.body
-    assert body["apiVersion"] == "events.k8s.io/v1"
-    assert body["regarding"]["uid"] == "u1"
-    assert {"eventTime", "reportingController", "reportingInstance", "action", "reason", "note", "type"} <= body.keys()
-    assert body["metadata"]["namespace"] == "team"
-
-
-async def test_repeats_become_a_series() -> None:
-    """The same notice within six minutes counts on the Event that told it first."""
-    notice = Notice("Normal", "Ready", "x")
-    api = await sent([notice] * 3, gaps=10)
-    assert len(api.sent("create", "Event")) == 1
-    assert [request.body["series"]["count"] for request in api.sent("patch", "Event")] == [2, 3]
-
-
-async def test_an_old_notice_is_told_anew() -> None:
-    """After six minutes a repetition is an Event of its own."""
-    api = await sent([Notice("Normal", "Ready", "x")] * 2, gaps=400)
-    assert len(api.sent("create", "Event")) == 2
-
-
-async def test_a_flapping_object_is_limited() -> None:
-    """25 at once, then one in five minutes."""
-    api = await sent([Notice("Normal", "Ready", str(number)) for number in range(60)])
-    assert len(api.sent("create", "Event")) == 25
-
-
-async def test_a_failing_event_hurts_nobody() -> None:
-    """An Event that cannot be sent is dropped, and the next one goes."""
-    api = FakeCluster()
-    failures = [ServerError(500, "x", "x")]
-    api.fail = lambda _: failures.pop() if failures else None
-    await sent([Notice("Normal", "A", "x"), Notice("Normal", "B", "x")], api=api)
-    assert [request.body["reason"] for request in api.sent("create", "Event")] == ["A", "B"]
-
-
-@pytest.mark.parametrize("note", ["x" * 5000, "é" * 700, "short"])
-def test_notes_are_bounded(note: str) -> None:
-    """At most 1 KiB of UTF-8, never a broken character."""
-    assert len(bounded(note).encode()) <= 1024
-    assert bounded("short") == "short"
 
 
 class Echo:
