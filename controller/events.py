@@ -26,7 +26,8 @@ from kube.errors import KubeError, NotFound
 from kube.resources import EVENTS
 
 SERIES_SECONDS: Final = 360.0
-WAITING: Final = 1000
+# client-go keeps a thousand; ours also wait for the statuses of a storm. A note has 1 KiB at most, so this is 5 MiB at worst.
+WAITING: Final = 5000
 AT_ONCE: Final = 4
 # How often, and how many times, an Event that holds back looks whether passes still wait.
 LOOK_SECONDS: Final = 0.1
