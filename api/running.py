@@ -130,8 +130,14 @@ class Deployment(Struct, frozen=True):
     status: DeploymentStatus = DeploymentStatus()
 
 
+class ServiceSpec(Struct, frozen=True):
+    """`spec` of a Service. Of a selector that is no map of texts nothing can be said, so it is kept as it came."""
+
+    selector: Any = None
+
+
 class Service(Struct, frozen=True):
     """A Service, as far as it is read."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    spec: ServiceSpec = ServiceSpec()

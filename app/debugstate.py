@@ -9,9 +9,9 @@ from ipaddress import ip_address
 from itertools import islice
 from typing import Any, Final
 
-from controller.cache import Key
 from controller.service import Controller
 from controller.sharding import ShardElection
+from controller.store import Key
 
 SHOWN: Final = 1000
 

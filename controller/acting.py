@@ -17,10 +17,10 @@ import structlog
 from api import keys
 from api.status import Retirement, decode_status
 from controller import metrics
-from controller.cache import Key
 from controller.kinds import MODEL_DEPLOYMENTS, WORKLOADS_V1BETA1, WORKLOADS_V1BETA2, project_deployment
 from controller.snapshot import Snapshot
 from controller.status.acts import Act
+from controller.store import Key
 from kube.client import Client
 from kube.errors import Conflict, NotFound
 from kube.resources import PODS, Resource

@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-import msgspec
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from api.clock import Clock, parse_time
 from api.reasons import TYPES
 from api.status import Condition, Status, decode_status
-from controller.cache import Cache, Key
+from controller.cache import Cache
+from controller.kinds import CachedDeployment
+from controller.store import Key
 
 DETAILED: Final = 2000
 PHASES: Final = ("Starting", "Ready", "Degraded", "Deleting", "Unknown")
@@ -71,26 +72,25 @@ class FleetCollector(Collector):
             value=float(not self._readable()),
         )
         yield stale
-        raws = self._look()
+        held = self._look()
         yield from _sums(known.standing for known in self._known.values())
-        if len(raws) <= self._detailed:
-            yield from self._details({key: decode_status(raw) for key, raw in sorted(raws.items())})
+        if len(held) <= self._detailed:
+            yield from self._details({key: decode_status(held[key].status_json) for key in sorted(held)})
 
-    def _look(self) -> dict[Key, msgspec.Raw]:
-        """Bring what is kept up to date; the stored statuses of all that are ours."""
+    def _look(self) -> dict[Key, CachedDeployment]:
+        """Bring what is kept up to date; all that are ours."""
         fresh: dict[Key, _Known] = {}
-        raws: dict[Key, msgspec.Raw] = {}
+        held: dict[Key, CachedDeployment] = {}
         standings: dict[_Standing, _Standing] = {}
         for key in self._cache.deployments():
             cached = self._cache.deployment(key)
             if cached is None or not self._owns(cached.metadata.uid):
                 continue
-            raw, version = cached.deployment.status, cached.metadata.resource_version
-            known = self._known.get(key)
-            standing = known.standing if known is not None and known.version == version else _standing(decode_status(raw))
-            raws[key], fresh[key] = raw, _Known(version, standings.setdefault(standing, standing))
+            version, known = cached.metadata.resource_version, self._known.get(key)
+            standing = known.standing if known is not None and known.version == version else _standing(decode_status(cached.status_json))
+            held[key], fresh[key] = cached, _Known(version, standings.setdefault(standing, standing))
         self._known = fresh
-        return raws
+        return held
 
     def _details(self, statuses: dict[Key, Status | None]) -> Iterator[GaugeMetricFamily]:
         phase = GaugeMetricFamily("modelwarden_deployment_phase", "1 for the phase that a deployment is in.", labels=(*WHERE, "phase"))

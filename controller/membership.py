@@ -8,8 +8,8 @@ import msgspec
 
 from api import keys
 from api.objects import Pod
-from controller.cache import Key
 from controller.snapshot import Membership
+from controller.store import Key
 from kube.client import Client
 from kube.errors import RequestTimeout
 from kube.resources import PODS

@@ -9,9 +9,10 @@ from typing import Final
 from api import keys
 from api.clock import parse_time
 from api.status import Retirement, Status, decode_status
-from controller.cache import Cache, Key
+from controller.cache import Cache
 from controller.kinds import CachedDeployment, KindName
 from controller.snapshot import Membership, Observations, Snapshot, StatusSettings
+from controller.store import Key
 
 # Seconds that a step of a retirement may take (status facts 5.1); the three withdrawal steps share one clock.
 BUDGETS: Final = {"Admitted": 30, "Disqualified": 30, "Withdrawing": 30, "Draining": 240, "Settling": 30}
@@ -45,7 +46,7 @@ def take_snapshot(
         spec_json=cached.spec_json,
         now=now,
         pods=tuple(pod for pod in labelled if keys.ROUTER not in pod.metadata.labels),
-        workloads=tuple(cache.workloads(labelled, retiring)),
+        workloads=tuple(cache.workloads(key.namespace, labelled, retiring)),
         router_deployment=next((router for router in cache.routers(key) if router.metadata.name == router_name), None),
         router_pods=tuple(pod for pod in labelled if keys.ROUTER in pod.metadata.labels),
         services=tuple(cache.services(key)),

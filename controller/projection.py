@@ -20,14 +20,13 @@ from api.objects import (
     Container,
     ContainerPort,
     ContainerStatus,
-    ModelDeployment,
     ObjectMeta,
     OwnerReference,
     Pod,
     PodSpec,
     PodStatus,
-    Role,
     Service,
+    ServiceSpec,
     Struct,
     Workload,
     WorkloadSpec,
@@ -40,6 +39,7 @@ T = TypeVar("T")
 READ_KEYS: Final = tuple(
     sorted(value for value in vars(keys).values() if isinstance(value, str) and "/" in value and value != keys.API_VERSION)
 )
+_READ: Final = frozenset(READ_KEYS)
 # Conditions of a Pod that some judgement looks at.
 POD_CONDITIONS: Final = frozenset({"Ready", "PodReadyToStartContainers"})
 BOUND: Final = 1 << 16
@@ -49,6 +49,8 @@ _OF_REPLICAS: Final = frozenset({keys.NAME, keys.PART_OF})
 _NOTHING: Final[frozenset[str]] = frozenset()
 _ROUTER: Final = READ_KEYS.index(keys.ROUTER)
 
+# A default would be a new, empty one for each object.
+_NO_TEXTS: Final[dict[str, str]] = {}
 _NONE: Final = msgspec.Raw(b"[]")
 _NULL: Final = msgspec.Raw(b"null")
 
@@ -148,15 +150,20 @@ class WireWorkload(Struct, frozen=True):
     status: _WorkloadStatus = _WorkloadStatus()
 
 
-class _ServiceSpec(Struct, frozen=True):
-    selector: Any = None
-
-
 class WireService(Struct, frozen=True):
     """A Service as far as its projection decodes it: who owns it and whom it selects."""
 
     metadata: _PlainMeta = _PlainMeta()
-    spec: _ServiceSpec = _ServiceSpec()
+    spec: ServiceSpec = ServiceSpec()
+
+
+def own_metadata(meta: ObjectMeta) -> ObjectMeta:
+    """A deployment's metadata without the labels and annotations of others: what `kubectl apply` leaves there is as large as the spec."""
+    return replace(meta, labels=_read(meta.labels), annotations=_read(meta.annotations))
+
+
+def _read(texts: dict[str, str]) -> dict[str, str]:
+    return {key: text for key, text in texts.items() if key in _READ} or _NO_TEXTS
 
 
 # ------------------------------------------------------------------------------------------------------------- sharing
@@ -243,27 +250,11 @@ class Commons:
         )
 
     def service(self, service: WireService) -> Service:
-        """A Service's projection."""
-        selector = service.spec.selector
-        return Service(metadata=self._plain(service.metadata), spec={} if selector is None else {"selector": selector})
-
-    def deployment(self, deployment: ModelDeployment) -> ModelDeployment:
-        """A ModelDeployment with the texts of its roles shared: most arguments are those of many others."""
-        spec = deployment.spec
-        return replace(deployment, spec=replace(spec, roles=tuple([self._role(role) for role in spec.roles])))
+        """A Service's projection. The Services of a deployment have one owner."""
+        meta = self._plain(service.metadata)
+        return Service(metadata=replace(meta, owner_references=self.one(meta.owner_references)), spec=service.spec)
 
     # -------------------------------------------------------------------------------------------------------------- parts
-
-    def _role(self, role: Role) -> Role:
-        one = self.one
-        return replace(
-            role,
-            kind=one(role.kind),
-            instance_type=one(role.instance_type),
-            ports=one(role.ports),
-            extra_args=tuple([one(text) for text in role.extra_args]),
-            env=one(role.env),
-        )
 
     def _plain(self, meta: _PlainMeta) -> ObjectMeta:
         one = self.one
@@ -273,6 +264,8 @@ class Commons:
             uid=meta.uid,
             resource_version=meta.resource_version,
             deletion_timestamp=meta.deletion_timestamp,
+            labels=_NO_TEXTS,
+            annotations=_NO_TEXTS,
             owner_references=tuple(
                 [
                     OwnerReference(

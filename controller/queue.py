@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from api.clock import Clock
 from controller import metrics
-from controller.cache import Key
+from controller.store import Key
 from controller.waiting import first_of
 
 FIRST_RETRY: Final = 0.005

@@ -19,9 +19,10 @@ from prometheus_client import Gauge
 
 from api.clock import Clock
 from controller import metrics
-from controller.cache import Cache, Change, Key, Store, key_of
+from controller.cache import Cache
 from controller.keeping import Keeping
 from controller.kinds import Kind, KindName, read_metadata
+from controller.store import Change, Key, ObjectMap, Store
 from controller.waiting import first_of
 from kube.client import Client, Event, Page
 from kube.errors import ApiError, ConnectFailed, Gone, KubeError, NotFound, ServerError, TooManyRequests, TransportError
@@ -39,6 +40,8 @@ LONGEST_WATCH: Final = 600
 HOPEFUL_WAITS: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 # A watch that cannot be opened again for so long leaves the kind unreadable: what is known may be long untrue.
 BLIND_SECONDS: Final = 60.0
+# Two starts of a watch are at least this far apart: who ends every watch at once, a server or a proxy, is not asked without a breath.
+LEAST_WATCH: Final = 1.0
 # An attempt that lasted longer had been connected before it broke.
 LONGEST_OPENING: Final = 15.0
 
@@ -149,6 +152,8 @@ class Reflector:
             else:
                 broken = None
                 self._restarted("timeout")
+                if (early := LEAST_WATCH - (self._clock.monotonic() - began)) > 0:
+                    await self._clock.sleep(early)
 
     def _restarted(self, reason: str) -> None:
         metrics.WATCH_RESTARTS.labels(self.kind.name, reason).inc()
@@ -181,7 +186,7 @@ class Reflector:
         resource = await self._served_resource()
         if resource is None:
             return False
-        fresh: dict[Key, Any] = {}
+        fresh = ObjectMap()
         version = ""
         size = 0
         try:
@@ -192,9 +197,9 @@ class Reflector:
             async with aclosing(pages):
                 async for page in pages:
                     if page.number == 0:
-                        fresh, size = {}, 0
+                        fresh, size = ObjectMap(), 0
                     for item in self._projected(page):
-                        self._collect(item, fresh)
+                        self._store.collect(item, fresh)
                     version = page.resource_version
                     size += page.size
         except NotFound:
@@ -226,7 +231,7 @@ class Reflector:
                 self.served = False
                 if self.kind.must_be_served:
                     raise NotFound(404, "NotFound", f"the API server serves no {self.kind.resources[0].plural}")
-                self._commit({})
+                self._commit(ObjectMap())
                 self._become_readable()
         return self._resource
 
@@ -247,16 +252,6 @@ class Reflector:
             found = [self._project(raw) for raw in page.items]
         return [item for item in found if item is not None]
 
-    def _collect(self, item: Any, fresh: dict[Key, Any]) -> None:
-        key = key_of(item.metadata)
-        known = self._store.objects.get(key)
-        if known is not None and (known.metadata.uid, known.metadata.resource_version) == (
-            item.metadata.uid,
-            item.metadata.resource_version,
-        ):
-            item = known  # one object in memory, not two
-        fresh[key] = item
-
     def _project(self, raw: msgspec.Raw | bytes) -> Any:
         """The projection. Of an object that does not have its shape the metadata still counts: it exists, and nothing else is known."""
         try:
@@ -269,7 +264,7 @@ class Reflector:
                 return None  # a status judged from an empty spec would be a lie; none is written
             return self.kind.project(msgspec.json.encode({"metadata": msgspec.to_builtins(meta)}))
 
-    def _commit(self, fresh: dict[Key, Any]) -> None:
+    def _commit(self, fresh: ObjectMap) -> None:
         concerned: set[Key] = set()
         for change in self._store.replace(fresh):
             concerned |= self._cache.note(self.kind.name, change)

@@ -16,7 +16,7 @@ from api.clock import Clock
 from api.spans import Spans
 from api.status import Status
 from controller import metrics
-from controller.cache import Cache, Key
+from controller.cache import Cache
 from controller.events import EventRecorder
 from controller.kinds import CachedDeployment
 from controller.observers.board import Board
@@ -26,6 +26,7 @@ from controller.settings import ControllerSettings
 from controller.snapshot import Membership, Snapshot
 from controller.status.acts import Act, acts_of
 from controller.status.judge import Assessment, assess
+from controller.store import Key
 from controller.transitions import Sighting, kept, pod_notices, sight, status_notices
 from controller.writer import FORGET_AFTER, Writer
 from kube.errors import Conflict, KubeError, NotFound

@@ -17,7 +17,7 @@ from api.clock import Clock
 from api.spans import Spans
 from controller import metrics
 from controller.acting import RetirementActs
-from controller.cache import Cache, Key
+from controller.cache import Cache
 from controller.definitions import DefinitionWatch
 from controller.election import Election
 from controller.events import EventRecorder
@@ -33,6 +33,7 @@ from controller.runner import Runner
 from controller.settings import ControllerSettings
 from controller.sharding import ShardElection
 from controller.shards import shard_of
+from controller.store import Key
 from controller.writer import Writer
 from kube.client import Client
 

@@ -14,8 +14,8 @@ import structlog
 from api.clock import Clock
 from api.status import Status, encode_status
 from controller import metrics
-from controller.cache import Key, is_older
 from controller.kinds import MODEL_DEPLOYMENTS, CachedDeployment
+from controller.store import Key, is_older
 from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound
 
@@ -143,7 +143,7 @@ class Writer:
         `final`: the write itself gives no reason to judge again, so the event that shows it need not be followed by a pass.
         """
         wanted: dict[str, Any] = msgspec.json.decode(encode_status(status))
-        patch = difference(msgspec.json.decode(cached.deployment.status), wanted)
+        patch = difference(msgspec.json.decode(cached.status_json), wanted)
         if not patch:
             self._not_kept.pop(key, None)
             metrics.ELIDED.inc()

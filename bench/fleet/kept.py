@@ -4,8 +4,9 @@ import tracemalloc
 from typing import Final
 
 from bench.fleet.world import World
-from controller.cache import Cache, Key, key_of
+from controller.cache import Cache
 from controller.kinds import KindName, kinds
+from controller.store import ObjectMap
 
 DEPLOYMENTS: Final = 200
 
@@ -22,10 +23,10 @@ def measure(size: int = DEPLOYMENTS, pods: int = 10) -> dict[str, float]:
     ):
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
-        fresh: dict[Key, object] = {}
+        fresh = ObjectMap()
         for raw in rows:
             item = table[name].project(raw)
-            fresh[key_of(item.metadata)] = item
+            fresh.put(item)
         del raw, item
         for change in cache.stores[name].replace(fresh):
             cache.note(name, change)

@@ -14,9 +14,10 @@ from itertools import chain
 from pathlib import Path
 
 from bench.fleet.world import World
-from controller.cache import Cache, Key, key_of
+from controller.cache import Cache
 from controller.keeping import NARROWED, Keeping
 from controller.kinds import KindName, kinds
+from controller.store import ObjectMap
 
 # As large as the statuses of this fleet are.
 STATUS = json.dumps({"phase": "Ready", "observedGeneration": 1, "conditions": [{"type": "Ready", "message": "m" * 1200}]}).encode()
@@ -43,10 +44,10 @@ def keep(world: World, shards: int) -> dict[str, float]:
     gc.freeze()
     before, began = resident(), time.process_time()
     for name in NARROWED:
-        fresh: dict[Key, object] = {}
+        fresh = ObjectMap()
         for item in map(table[name].project, chain(rows.get(name, ()))):
             if item is not None:
-                fresh[key_of(item.metadata)] = item
+                fresh.put(item)
         for change in cache.stores[name].replace(fresh):
             cache.note(name, change)
     spent = time.process_time() - began

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from controller.cache import Key
 from controller.snapshot import CacheOperations, Drain, ElasticObservation, Forward, Membership, Observations, RouterView
+from controller.store import Key
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import msgspec
 import structlog
 
 from api.objects import Deployment, ObjectMeta, Pod
-from controller.cache import Key
 from controller.kinds import read_metadata
 from controller.observers.net import ObservationError
+from controller.store import Key
 from kube.client import Client
 from kube.errors import KubeError, NotFound
 from kube.resources import REPLICA_SETS

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from controller.cache import Key
 from controller.observers.net import ObservationError
 from controller.snapshot import ElasticObservation, ScaleRefusal
+from controller.store import Key
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
 from kube.resources import Resource

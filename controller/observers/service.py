@@ -18,7 +18,7 @@ from api.clock import Clock, format_time, parse_time
 from api.objects import Pod, condition
 from api.status import decode_status
 from controller import metrics
-from controller.cache import Cache, Key
+from controller.cache import Cache
 from controller.kinds import CachedDeployment, KindName
 from controller.observers.board import Board
 from controller.observers.chain import RouterChain
@@ -31,6 +31,7 @@ from controller.settings import ObserverSettings
 from controller.snapshot import CacheOperations, Drain, DrainRead, Forward, RouterView
 from controller.status.eligibility import VERIFIED_VERSIONS
 from controller.status.serving import FRESH
+from controller.store import Key
 from controller.waiting import within
 from kube.client import Client
 
@@ -118,7 +119,7 @@ class ObserverService:
             self._due = {slot: due for slot, due in self._due.items() if slot[0] in fresh}
 
     def _needed(self, cached: CachedDeployment) -> Iterable[tuple[str, float]]:
-        settings, spec = self._settings, cached.deployment.spec
+        settings, spec = self._settings, cached.spec
         if cached.metadata.deleting:
             return
         if spec.router is not None:
@@ -161,7 +162,7 @@ class ObserverService:
     # --------------------------------------------------------------------------------------------------------- observers
 
     async def _routers(self, dialer: Dialer, key: Key, cached: CachedDeployment) -> bool:
-        spec = cached.deployment.spec.router
+        spec = cached.spec.router
         if spec is None:
             return False
         uid = cached.metadata.uid
@@ -203,7 +204,7 @@ class ObserverService:
         return await router_view(dialer, name, pod, members, self._clock)
 
     async def _operations(self, dialer: Dialer, key: Key, cached: CachedDeployment) -> bool:
-        engine, uid = cached.deployment.spec.engine.name, cached.metadata.uid
+        engine, uid = cached.spec.engine.name, cached.metadata.uid
 
         async def ask(pod: Pod) -> CacheOperations | None:
             try:
@@ -241,7 +242,7 @@ class ObserverService:
 
     async def _drain(self, dialer: Dialer, key: Key, cached: CachedDeployment) -> bool:
         targets = draining(cached)
-        engine, uid = cached.deployment.spec.engine.name, cached.metadata.uid
+        engine, uid = cached.spec.engine.name, cached.metadata.uid
         pods = [pod for pod in self._scene(key, cached) if pod.metadata.uid in targets]
 
         async def ask(pod: Pod) -> tuple[str, DrainRead]:
@@ -302,7 +303,7 @@ class ObserverService:
 
 def draining(cached: CachedDeployment) -> frozenset[str]:
     """The UIDs whose drain has to be read now: those of a stored operation that drains."""
-    raw = bytes(cached.deployment.status)
+    raw = cached.status_json
     if b'"Draining"' not in raw:
         return frozenset()
     status = decode_status(raw)

@@ -7,9 +7,9 @@ from app.debugstate import SHOWN, debug_state, from_here
 from app.health import Health
 from app.server import make_app
 from app.settings import load
-from controller.cache import Key
 from controller.service import Controller
 from controller.settings import ControllerSettings
+from controller.store import Key
 
 PEERS = {
     "127.0.0.1": True,

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from things import Thing, deployment, pod, router_pod, workload
 
-from controller.cache import Cache, Change, Key, is_older, key_of
+from controller.cache import Cache
 from controller.kinds import KindName, kinds
+from controller.store import Key, ObjectMap, is_older
 
 CHAT = Key("team", "chat")
 
@@ -78,8 +79,8 @@ def test_a_workload_outlives_its_pods_where_its_uid_is_asked_for() -> None:
     fed.put(KindName.POD, member)
     fed.put(KindName.WORKLOAD, workload(member))
     fed.drop(KindName.POD, member)
-    assert fed.cache.workloads([], "uid-w0")[0].metadata.name == "w0"
-    assert fed.cache.workloads([]) == []
+    assert fed.cache.workloads("team", [], "uid-w0")[0].metadata.name == "w0"
+    assert fed.cache.workloads("team", []) == []
 
 
 @pytest.mark.parametrize(
@@ -120,9 +121,10 @@ def test_a_list_tells_what_is_gone_new_and_changed() -> None:
     for name in ("stays", "changes", "goes"):
         fed.put(KindName.POD, pod(made, name).json)
     store = fed.cache.stores[KindName.POD]
-    fresh = [fed.item(KindName.POD, pod(made, "stays").json), fed.item(KindName.POD, pod(made, "changes").ready().json, 5)]
-    fresh.append(fed.item(KindName.POD, pod(made, "comes").json, 6))
-    changes = [Change(*change) for change in store.replace({key_of(item.metadata): item for item in fresh})]
+    fresh = ObjectMap()
+    for json, version in ((pod(made, "stays").json, 1), (pod(made, "changes").ready().json, 5), (pod(made, "comes").json, 6)):
+        store.collect(fed.item(KindName.POD, json, version), fresh)
+    changes = list(store.replace(fresh))
     told = {(c.old and c.old.metadata.name, c.new and c.new.metadata.name) for c in changes}
     assert told == {("changes", "changes"), ("goes", None), (None, "comes")}
 
@@ -139,7 +141,7 @@ def test_nothing_is_left_in_the_indexes() -> None:
     fed.drop(KindName.POD, member)
     fed.drop(KindName.DEPLOYMENT, made)
     cache = fed.cache
-    assert not len(cache._pods)
+    assert not any(len(index) for index in cache._children.values())
     assert not len(cache._workloads)
     assert not len(cache._referrers)
 

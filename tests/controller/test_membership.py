@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from controller import membership
-from controller.cache import Key
+from controller.store import Key
 from kube.errors import RequestTimeout
 
 

@@ -9,9 +9,9 @@ from things import deployment
 
 from api.status import decode_status
 from controller.acting import RetirementActs
-from controller.cache import Key
 from controller.snapshot import Snapshot, decode_deployment
 from controller.status.acts import Act
+from controller.store import Key
 
 KEY = Key("team", "chat")
 

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 from virtual import VirtualClock, settle
 
-from controller.cache import Key
 from controller.queue import WorkQueue
+from controller.store import Key
 
 A, B = Key("n", "a"), Key("n", "b")
 

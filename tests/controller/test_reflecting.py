@@ -5,7 +5,7 @@ from cluster import FakeCluster, Request
 from test_runtime import ready_deployment, running, whole_lists
 from things import Thing, deployment, pod
 
-from controller.cache import Key
+from controller.store import Key
 from kube.errors import Forbidden, Gone, KubeError, TransportError
 
 TYPES = "instancetypes.worker.gpustack.ai"

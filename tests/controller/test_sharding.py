@@ -14,13 +14,13 @@ from virtual import VirtualClock, settle
 
 from api.objects import ObjectMeta
 from controller.balance import Claim, Seat, to_claim, to_grant, to_take
-from controller.cache import Key
 from controller.events import EventRecorder
 from controller.keeping import Keeping
 from controller.kinds import KindName, kinds
 from controller.service import Controller
 from controller.settings import ControllerSettings, ObserverSettings
 from controller.shards import Layout, parse_shard, shard_of
+from controller.store import Key
 from controller.transitions import Notice
 from kube.errors import Forbidden, TransportError
 
@@ -375,11 +375,29 @@ async def test_a_shard_that_is_lost_leaves_nothing_behind() -> None:
         await at.pass_seconds(7)
         kept = {name for name in NAMES if shard_of(f"uid-{name}", SHARDS) in first.election.held}  # type: ignore[union-attr]
         assert {key.name for key in first.cache.deployments()} == kept < set(NAMES)
-        assert len(first.cache.stores[KindName.POD].objects) == len(first.cache._pods) == len(kept)
+        assert len(first.cache.stores[KindName.POD].objects) == len(first.cache._children[KindName.POD]) == len(kept)
         assert len(first.cache.stores[KindName.WORKLOAD].objects) == len(kept)
         for shard, term in enumerate(first.terms):
             if shard not in first.election.held:  # type: ignore[union-attr]
                 assert term.runner._sightings == {}
+
+
+async def test_what_is_made_anew_under_its_name_is_the_affair_of_its_new_shard() -> None:
+    """Told of the end and the new beginning at once, all that a replica holds ask for a pass; the one whose UID it is writes, once."""
+    async with fleet() as at:
+        only = await at.birth()
+        await at.pass_seconds(2)
+        assert at.held() == [SHARDS]
+        at.lines[0].written.clear()
+        anew = next(uid for uid in ("uid-a", "uid-b", "uid-c") if shard_of(uid, SHARDS) != shard_of("uid-chat0", SHARDS))
+        at.api.remove("ModelDeployment", "chat0")
+        made = deployment("chat0", replicas=1)
+        made["metadata"]["uid"] = anew
+        at.api.put(made)
+        await at.pass_seconds(2)
+        key = Key("team", "chat0")
+        assert at.lines[0].written == ["chat0"]
+        assert [shard for shard, term in enumerate(only.terms) if key in term.runner._sightings] == [shard_of(anew, SHARDS)]
 
 
 async def test_a_shard_is_given_away_when_its_passes_have_ended() -> None:

@@ -11,8 +11,8 @@ from virtual import VirtualClock
 
 from api.objects import ObjectMeta, Pod
 from api.status import Condition, Retirement, Status
-from controller.cache import Key
 from controller.kinds import CachedDeployment, project_deployment
+from controller.store import Key
 from controller.transitions import Notice, pod_notices, sight, status_notices
 from controller.writer import OWNED, Writer, difference
 from kube.errors import KubeError, ServerError

@@ -11,8 +11,9 @@ from typing import Final
 from api import keys
 from api.objects import Pod
 from api.reasons import TYPES
-from controller.cache import Cache, Key
+from controller.cache import Cache
 from controller.kinds import CachedDeployment, KindName
+from controller.store import Key
 from tests.simulation.actors import MOUNTED
 from tests.simulation.network import Network
 from tests.simulation.store import Object
@@ -31,7 +32,7 @@ class View:
         self.key = key
         self.network = network
         self.given_up = given_up
-        self.elastic = {role.name for role in cached.deployment.spec.roles if role.elastic_ep is not None}
+        self.elastic = {role.name for role in self.deployment.spec.roles if role.elastic_ep is not None}
         uid = cached.metadata.uid
         self.pods = [p for p in cache.pods(key) if any(r.uid == uid and r.controller for r in p.metadata.owner_references)]
         self.by_uid = {pod.metadata.uid: pod for pod in self.pods}

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from api import keys
-from controller.cache import Key
 from controller.kinds import MODEL_DEPLOYMENTS, KindName
+from controller.store import Key
 from kube.resources import LEASES, PODS
 from tests.simulation import evidence
 from tests.simulation.actors import Resizer

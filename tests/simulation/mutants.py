@@ -242,7 +242,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "list-difference": Mutant(
         "deletions are told by a list's difference",
-        (Cut("controller.cache", "                yield Change(old, None)\n            elif", "                pass\n            elif"),),
+        (Cut("controller.store", "                yield Change(old, None)\n            elif", "                pass\n            elif"),),
         "scenario hidden-deletion",
         "status equals the judgement of a fresh list",
     ),

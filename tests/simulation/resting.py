@@ -10,11 +10,11 @@ import msgspec
 
 from api import keys
 from api.status import decode_status, encode_status
-from controller.cache import Key
 from controller.dump import snapshots
 from controller.kinds import ARTIFACTS, BINDINGS, INSTANCE_TYPES, MODEL_DEPLOYMENTS, POOLS
 from controller.observers.board import Facts
 from controller.status.judge import judge
+from controller.store import Key
 from kube.resources import DEPLOYMENTS, PODS, SERVICES
 from tests.simulation.actors import Resizer
 from tests.simulation.network import Network

@@ -15,12 +15,12 @@ from test_readings import gauges, operations, view
 from things import Thing, deployment, pod, router, router_pod
 from virtual import VirtualClock, settle
 
-from controller.cache import Key
 from controller.kinds import KindName
 from controller.observers.board import Board
 from controller.observers.service import ObserverService
 from controller.settings import ObserverSettings
 from controller.snapshot import ElasticObservation
+from controller.store import Key
 from kube.errors import Forbidden, ServerError
 
 CHAT = Key("team", "chat")
