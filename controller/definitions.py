@@ -20,6 +20,8 @@ from kube.resources import CRDS
 
 WAIT: Final = 5.0
 AFTER_REFUSAL: Final = 3600.0
+# Two starts of a watch are at least this far apart: who ends every watch at once, a server or a proxy, is not asked without a breath.
+LEAST: Final = 1.0
 
 log = structlog.get_logger("controller.definitions")
 
@@ -41,6 +43,7 @@ class DefinitionWatch:
         """Watch until cancelled."""
         version = ""
         while True:
+            started = self._clock.monotonic()
             try:
                 version = await self._follow(version or await self._list())
             except Forbidden as error:
@@ -52,6 +55,8 @@ class DefinitionWatch:
                 await self._clock.sleep(WAIT * (1 + random.random()))  # noqa: S311 - jitter, not a secret
             except KubeError:
                 await self._clock.sleep(WAIT * (1 + random.random()))  # noqa: S311 - jitter, not a secret
+            if (early := LEAST - (self._clock.monotonic() - started)) > 0:
+                await self._clock.sleep(early)
 
     async def _list(self) -> str:
         version = ""

@@ -451,6 +451,7 @@ async def test_a_dying_part_takes_the_controller_down() -> None:
         api.fail = lambda request: ZeroDivisionError() if request.verb == "watch" else None  # type: ignore[return-value]
         api.interrupt |= {"Pod"}
         api._wake()
+        await world.clock.advance(2)
         await settle(200)
         assert world.task.done()
         assert isinstance(world.task.exception(), ExceptionGroup)
