@@ -37,9 +37,9 @@ def yaml_documents(text: str, source: str) -> list[dict[str, Any]]:
 
 
 def json_line(raw: bytes) -> dict[str, Any]:
-    """The object of one line. Raises ValueError with a sentence."""
+    """The object of one line. Raises ValueError with a sentence, also for a key that occurs twice in one object."""
     try:
-        value = json.loads(raw.decode(), parse_constant=_no_constant)
+        value = json.loads(raw.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise ValueError(f"the line is no UTF-8 (byte {error.start})") from error
     except json.JSONDecodeError as error:
@@ -49,6 +49,15 @@ def json_line(raw: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"the line has to be a JSON object, not {type(value).__name__}")  # noqa: TRY004 - one kind of fault for callers
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the line has the key {name[:64]!r} twice in one object")
+        found[name] = value
+    return found
 
 
 def _no_constant(name: str) -> NoReturn:

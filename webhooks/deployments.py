@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from api import keys
-from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDeployment, ModelDeploymentScaler
+from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDeployment, ModelDeploymentScaler, ObjectMeta
 from webhooks import defaulting, response, wire
 from webhooks.answers import invalid
 from webhooks.fence import FenceRequest, Scaler, Verdict, judge, scaler_to_read, target_of
@@ -21,6 +21,7 @@ from webhooks.patch import encode_patch
 from webhooks.response import Cause, Details, Response
 from webhooks.settings import AdmissionSettings
 from webhooks.validation.findings import Finding
+from webhooks.validation.names import expected_name
 from webhooks.validation.subject import Fabric, Subject
 from webhooks.wire import Object, Request
 
@@ -36,9 +37,23 @@ def _annotated(deployment: ModelDeployment) -> bool:
     return bool(annotations) and (keys.SCALER_BINDING in annotations or keys.SCALER_DECISION in annotations)
 
 
-def _read(obj: Object) -> tuple[ModelDeployment, bytes]:
-    """An object under review, and its spec as it came."""
-    metadata, text = wire.read_metadata(obj), wire.spec_text(obj)
+_Side = tuple[ModelDeployment, bytes]
+"""One side of a write, and its spec as it came."""
+
+
+def _sides(request: Request, new: Object) -> tuple[_Side, _Side | tuple[None, None]]:
+    """Both sides of a write. Of an object on its way out only the metadata is read: no spec keeps its finalizers (F87)."""
+    stored = request.old_object if request.operation == "UPDATE" else None
+    if stored is None:
+        return _side(new, wire.read_metadata(new)), (None, None)
+    metadata, former = wire.read_metadata(new), wire.read_metadata(stored)
+    if former.deleting:
+        return (ModelDeployment(metadata=metadata), b""), (ModelDeployment(metadata=former), b"")
+    return _side(new, metadata), _side(stored, former)
+
+
+def _side(obj: Object, metadata: ObjectMeta) -> _Side:
+    text = wire.spec_text(obj)
     return ModelDeployment(metadata=metadata, spec=wire.read_deployment_spec(text)), text
 
 
@@ -55,8 +70,7 @@ class DeploymentReviews:
         """The fence first, then the rules. Deletes and subresources pass."""
         if request.operation not in JUDGED or request.sub_resource or request.object is None:
             return response.allow()
-        new, text = _read(request.object)
-        old, old_text = _read(request.old_object) if request.operation == "UPDATE" and request.old_object is not None else (None, None)
+        (new, text), (old, old_text) = _sides(request, request.object)
         name = request.name or new.metadata.name
         verdict = await self._fenced(request, name, new, old)
         audit = {} if verdict is UNCONCERNED else self._record(request, verdict)
@@ -66,7 +80,7 @@ class DeploymentReviews:
             return response.refuse(403, "Forbidden", refusal(verdict), details=details, audit=audit)
         if old is not None and old.metadata.deleting:
             return response.allow(audit=audit)
-        judgement = self._judgements.of(new.metadata.name or name, text, old_text)
+        judgement = self._judgements.of(expected_name(new.metadata) or name, text, old_text)
         return await self._ruled(request, name, judgement, request.namespace or new.metadata.namespace, audit)
 
     async def mutate(self, request: Request) -> Response:

@@ -22,6 +22,7 @@ from webhooks.settings import AdmissionSettings
 from webhooks.validation import registry
 from webhooks.validation.advice import advise_all
 from webhooks.validation.findings import Finding
+from webhooks.validation.names import expected_name
 from webhooks.validation.scaler import ScalerSubject, judge_scaler
 from webhooks.validation.subject import Fabric, Subject
 
@@ -103,9 +104,9 @@ class _Linter:
         draft = read_document(stored, ModelDeployment)
         new = read_document(apply_patch(stored, default_accelerators(draft, self._types)), ModelDeployment)
         old = read_document(held, ModelDeployment) if held is not None else None
-        subject = Subject(new.spec, old.spec if old is not None else None, name=new.metadata.name, settings=self._settings).beside(
-            self._types, self._fabric(new)
-        )
+        subject = Subject(
+            new.spec, old.spec if old is not None else None, name=expected_name(new.metadata), settings=self._settings
+        ).beside(self._types, self._fabric(new))
         findings = registry.judge(subject)
         if not findings and subject.fabric is not None:
             findings = registry.judge_rest(subject)

@@ -97,7 +97,9 @@ class ObjectLookup:
         self._objects: dict[tuple[str, str | None, str], Mapping[str, Any]] = {}
         self._read: dict[tuple[type[Struct], str | None, str], Struct] = {}
         for obj in objects:
-            meta = obj.get("metadata") or {}
+            meta = obj.get("metadata")
+            if not isinstance(meta, Mapping):
+                continue  # what has no name, nobody looks up
             self._objects[str(obj.get("kind")), meta.get("namespace"), str(meta.get("name"))] = obj
 
     async def get(self, kind: type[S], namespace: str | None, name: str) -> S | None:

@@ -25,7 +25,8 @@ async def answer(review: Mapping[str, Any], objects: Sequence[Mapping[str, Any]]
 async def answer_with(review: Mapping[str, Any], lookup: Lookup, settings: AdmissionSettings) -> dict[str, Any]:
     """The same with any look-up."""
     request = review.get("request")
-    resource = (request.get("resource") or {}).get("resource") if isinstance(request, dict) else None
+    kind = request.get("resource") if isinstance(request, dict) else None
+    resource = kind.get("resource") if isinstance(kind, dict) else None  # what is no object at all, the server says in its own words
     server = ReviewServer(lookup, settings)
     if resource == "pods":
         return await _mutated(server, MUTATE_POD, review)

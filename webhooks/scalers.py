@@ -23,10 +23,11 @@ class ScalerReviews:
         """The rules of a scaler. Deletes, subresources and scalers on their way out pass."""
         if request.operation not in JUDGED or request.sub_resource or request.object is None:
             return response.allow()
-        new = wire.read_scaler(request.object)
-        old = wire.read_scaler(request.old_object) if request.old_object is not None and request.operation == "UPDATE" else None
-        if (old or new).metadata.deleting:
+        stored = request.old_object if request.operation == "UPDATE" else None
+        if wire.read_metadata(stored if stored is not None else request.object).deleting:
             return response.allow()
+        new = wire.read_scaler(request.object)
+        old = wire.read_scaler(stored) if stored is not None else None
         subject = ScalerSubject(new, old)
         if others_to_read(subject):
             subject = ScalerSubject(new, old, await self._lookup.scalers(request.namespace or new.metadata.namespace))

@@ -74,7 +74,7 @@ def explain(files: tuple[str, ...], user: str, scaler: str | None, usernames: tu
     click.echo(f"verdict: {'allowed' if verdict.allowed else 'refused'}")
     click.echo(f"writer:  {user or '(nobody)'}, {'a scaler' if write.scaler_writer else 'no scaler'}")
     if verdict.scaler:
-        click.echo(f"bound:   {verdict.scaler}, term {verdict.term}")
+        click.echo(f"{'bound:  ' if verdict.bound else 'attempt:'} {verdict.scaler}, term {verdict.term}")
     read = scaler_to_read(write)
     if read is not None:
         click.echo(f"read:    ModelDeploymentScaler {read} ({'given' if owner is not None else 'not given: taken as gone'})")

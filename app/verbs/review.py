@@ -26,6 +26,9 @@ Exit codes:
   2  the call itself is wrong, or the review cannot be judged
 """
 
+REFUSED = frozenset({403, 422})
+"""What the fence and the rules answer; every other code says that the review could not be judged."""
+
 
 @click.command("review", epilog=EXAMPLES)
 @click.option("-f", "--file", "file", metavar="FILE", help="The AdmissionReview, YAML or JSON; - is standard input.")
@@ -52,7 +55,7 @@ def command(file: str | None, objects: tuple[str, ...], settings: tuple[str, ...
         raise InputError(f"{file}: nested too deeply, or an alias that contains itself") from error
     click.echo(json.dumps(response, indent=2, ensure_ascii=False))
     code = (response.get("status") or {}).get("code")
-    sys.exit(0 if response.get("allowed") else 2 if code in {400, 500} else 1)
+    sys.exit(0 if response.get("allowed") else 1 if code in REFUSED else 2)
 
 
 def _lines() -> None:
@@ -62,12 +65,7 @@ def _lines() -> None:
             if not line.strip():
                 continue
             try:
-                document = json_line(line)
-                if not isinstance(document.get("review"), dict):
-                    raise ValueError("review: an AdmissionReview object is wanted")  # noqa: TRY004 - one kind of fault
-                response = runner.run(
-                    answer(document["review"], document.get("objects") or [], AdmissionSettings.from_flat(document.get("settings") or {}))
-                )
+                response = runner.run(answer(*_asked(json_line(line))))
                 text = json.dumps(response, ensure_ascii=False, separators=(",", ":"))
             except ValueError as error:
                 text = json.dumps({"error": str(error)}, separators=(",", ":"))
@@ -75,6 +73,18 @@ def _lines() -> None:
                 text = json.dumps({"error": f"{type(error).__name__}: {error}"}, separators=(",", ":"))
             sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
             sys.stdout.buffer.flush()
+
+
+def _asked(document: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]], AdmissionSettings]:
+    """The review, the objects and the settings of a line. Raises ValueError."""
+    review, objects, settings = document.get("review"), document.get("objects") or [], document.get("settings") or {}
+    if not isinstance(review, dict):
+        raise ValueError("review: an AdmissionReview object is wanted")  # noqa: TRY004 - one kind of fault
+    if not isinstance(objects, list) or not all(isinstance(each, dict) for each in objects):
+        raise ValueError("objects: a list of objects is wanted")
+    if not isinstance(settings, dict):
+        raise ValueError("settings: a map of setting names and values is wanted")  # noqa: TRY004
+    return review, objects, AdmissionSettings.from_flat(settings)
 
 
 def _documents(source: str) -> Iterator[dict[str, Any]]:

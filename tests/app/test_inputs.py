@@ -77,7 +77,7 @@ def test_help_has_examples_and_exit_codes(verb: str) -> None:
     assert "Exit codes" in said
 
 
-@pytest.mark.parametrize("raw", [b"[]", b"null", b"{", b"\xff{}", b'{"a": NaN}', b"[" * 100_000])
+@pytest.mark.parametrize("raw", [b"[]", b"null", b"{", b"\xff{}", b'{"a": NaN}', b'{"a": {"b": 1, "b": 1}}', b"[" * 100_000])
 def test_a_line_that_is_no_object(raw: bytes) -> None:
     """The fault is said in words, not as the name of an exception."""
     with pytest.raises(ValueError, match="the line"):

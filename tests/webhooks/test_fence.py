@@ -85,6 +85,16 @@ WRITES = {
     "unbound: a scaler turns the record back": Write(
         LEFT_OVER, LEFT_OVER.decided(2, term=2, sequence=1), SCALER_USER, refused="StaleTerm", field=ON_DECISION
     ),
+    "unbound: a scaler writes the record anew at its term and sequence": Write(
+        LEFT_OVER, LEFT_OVER.decided(2, sequence=4, scalerGeneration=9), SCALER_USER, refused="StaleDecision", field=ON_DECISION
+    ),
+    "unbound: a scaler turns the record back within its term": Write(
+        LEFT_OVER, LEFT_OVER.decided(2, sequence=3), SCALER_USER, refused="StaleDecision", field=ON_DECISION
+    ),
+    "unbound: a scaler's record of a newer term begins at one": Write(LEFT_OVER, LEFT_OVER.decided(2, term=4, sequence=1), SCALER_USER),
+    "unbound: a scaler sets a decision whose digest is another's": Write(
+        FREE, FREE.decided(2, term=1, digest="sha256:" + "0" * 64), SCALER_USER, refused="StaleDecision", field=ON_DECISION
+    ),
     "unbound: a scaler moves the record on": Write(LEFT_OVER, LEFT_OVER.decided(2, sequence=5), SCALER_USER),
     "unbound: a scaler removes the left-over decision": Write(LEFT_OVER, FREE, SCALER_USER),
     "unbound: a scaler edits the image": Write(FREE, FREE.roles(role(replicas=2, image="engine:2")), SCALER_USER),

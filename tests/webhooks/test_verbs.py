@@ -63,6 +63,25 @@ def test_review_that_cannot_be_judged(tmp_path: Path) -> None:
     assert run(review, "-f", write(tmp_path, "b.yaml", envelope(deployment())), "--set", "no-such=1").exit_code == 2
 
 
+SHAPELESS = {
+    "a resource that is a text": ({"uid": "u", "operation": "CREATE", "resource": "pods"}, []),
+    "an operation nobody knows": ({"uid": "u", "operation": "create", "object": {}}, []),
+    "a request that is a list": ([1], []),
+    "a spec of too many values": (request({**deployment().body, "spec": {"x": [1] * 60_000}}), []),
+    "a type of another shape": (request(deployment().body), [instance_type() | {"spec": 1}]),
+}
+
+
+@pytest.mark.parametrize("name", SHAPELESS)
+def test_review_of_what_has_no_shape(tmp_path: Path, name: str) -> None:
+    """A sentence and exit code 2, never a traceback: it is neither allowed nor refused."""
+    asked, objects = SHAPELESS[name]
+    file = write(tmp_path, "a.yaml", {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": asked})
+    result = run(review, "-f", file, "--objects", write(tmp_path, "objects.yaml", {"kind": "Pod", "metadata": [1]}, *objects))
+    assert result.exit_code == 2, result.output
+    assert '"allowed": false' in result.output
+
+
 def test_review_settings(tmp_path: Path) -> None:
     """`--set` speaks the settings' own names."""
     file = write(tmp_path, "a.yaml", envelope(deployment(role(privileged=True))))
@@ -81,10 +100,13 @@ def test_review_lines() -> None:
         "[]",
         json.dumps({"review": 1}),
         json.dumps(good | {"settings": {"fence.scalerUsernames": 1}}),
+        json.dumps(good | {"settings": [1]}),
+        json.dumps(good | {"objects": [1]}),
+        json.dumps(good).replace('"replicas": 1', '"replicas": 1, "replicas": 2'),
         json.dumps(good),
     ]
     answers = [json.loads(line) for line in run(review, "--jsonl", stdin="\n".join(lines) + "\n\n").output.splitlines()]
-    assert [set(answer) == {"error"} for answer in answers] == [False, True, True, True, True, False]
+    assert [set(answer) == {"error"} for answer in answers] == [False, *[True] * 7, False]
     assert answers[0] == answers[-1]
     assert answers[0]["allowed"] is True
 
@@ -132,6 +154,13 @@ def test_lint_points_at_lines(manifest: str) -> None:
         [f"{manifest}:18:", "error:", "MD201"],
         [f"{manifest}:19:", "error:", "EA002"],
     ]
+
+
+def test_lint_of_a_name_that_is_not_given_yet(tmp_path: Path) -> None:
+    """Five characters come behind `generateName`: with them the names of Services are judged, and no other way."""
+    for base, code in (("qwen-", 0), ("q" * 50 + "-", 0), ("q" * 51 + "-", 1), ("9-", 1)):
+        named = deployment().named("x")._with("metadata", "name", value=None)._with("metadata", "generateName", value=base)
+        assert run(lint, write(tmp_path, "a.yaml", named)).exit_code == code, base
 
 
 def test_lint_of_a_folder_and_of_standard_input(manifest: str) -> None:
@@ -289,6 +318,8 @@ def test_fence_explains_a_create(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "(nobody), no scaler" in result.output
     assert "ScalerAnnotationForged" in result.output
+    assert "bound:" not in result.output
+    assert "attempt: queue-scaler, term 3" in result.output
 
 
 def test_fence_wants_its_objects(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
-from reviewing import UID, Answer, Deployment, compact, deployment, envelope, instance_type, request, review, role
+from reviewing import UID, Answer, Deployment, compact, deployment, envelope, instance_type, request, review, role, scaler
 from structlog.testing import capture_logs
 
 from webhooks import judgements
@@ -44,7 +44,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "half a review": (GOOD[: len(GOOD) // 2], ""),
     "a list": (b"[]", ""),
     "a number": (b"1", ""),
-    "another kind": (b'{"apiVersion":"v1","kind":"Pod","request":{"uid":"u"}}', ""),
+    "another kind": (b'{"apiVersion":"v1","kind":"Pod","request":{"uid":"u"}}', "u"),
     "no request": (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', ""),
     "a null request": (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":null}', ""),
     "a request that is a text": (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":"x"}', ""),
@@ -74,6 +74,8 @@ BROKEN: dict[str, tuple[bytes, str]] = {
         json.dumps(json.loads(GOOD)).replace('"replicas": 1', '"replicas": 1, "replicas": 2').encode(),
         UID,
     ),
+    # 1e14 is thirteen characters longer once it is written out: exactly what the second `replicas` takes.
+    "a key twice behind a number that grows": (changed('"replicas":1', '"replicas":1,"replicas":2,"x":1e14'), UID),
 }
 
 
@@ -91,6 +93,32 @@ async def test_bytes_that_are_no_review(name: str) -> None:
     assert answer.message
 
 
+INCOMPLETE = {
+    "no operation": {"operation": None},
+    "an operation in small letters": {"operation": "create"},
+    "an operation of another kind": {"operation": "PATCH"},
+    "a create without its object": {"object": None},
+    "an update without its object": {"operation": "UPDATE", "object": None, "oldObject": deployment().body},
+    "an update without the stored object": {"operation": "UPDATE"},
+}
+
+
+@pytest.mark.parametrize("path", sorted(PATHS))
+@pytest.mark.parametrize("name", INCOMPLETE)
+async def test_what_cannot_be_judged_is_not_let_through(name: str, path: str) -> None:
+    """A write of which a side is missing would pass every rule that compares the two."""
+    asked = {key: value for key, value in (request(deployment().body) | INCOMPLETE[name]).items() if value is not None}
+    answer = await post(envelope(asked), path)
+    assert (answer.http, answer.code, answer.allowed, answer.response["uid"]) == (400, 400, False, UID)
+
+
+async def test_a_label_twice_is_seen_where_labels_are_read() -> None:
+    """Which of the two says whose Pod it is?"""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "1"}}, "spec": {"containers": []}}
+    body = envelope(request(pod, resource="pods")).replace(b'"a":"1"', b'"a":"1","a":"2"')
+    assert (await post(body, MUTATE_POD)).http == 400
+
+
 FINE = {
     "compact": GOOD,
     "with the newline that Go writes": GOOD + b"\n",
@@ -99,6 +127,7 @@ FINE = {
     "with bad UTF-8 where nobody reads": changed('"spec":{', '"status":{"phase":"PHASE"},"spec":{').replace(b"PHASE", b"\xff\xfe"),
     "with a null old object": changed('"oldObject":null', '"oldObject":null'),
     "without annotations": changed('"generation":7', '"generation":7,"annotations":null,"labels":null'),
+    "with numbers in every writing": changed('"spec":{', '"spec":{"x":[1e14,-0.0,1E+2,0.10,12345678901234567890123],'),
     "with escapes in the spec": changed("Qwen/Qwen3-8B", "\\u0051wen\\/Qwen3-8B"),
     "with the escapes that Go writes in an annotation": changed('"generation":7', '"generation":7,"annotations":{"a":"\\u003cb\\u003e"}'),
 }
@@ -280,6 +309,29 @@ def test_an_answer_is_compact_json() -> None:
         response.write_answer(response.Envelope(UID), response.allow())
         == compact({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": UID, "allowed": True}}).encode()
     )
+
+
+LEAVING = deployment().deleting().finalizers("a/b")
+BROKEN_SPECS = {"roles that are a text": {"roles": "x"}, "masses of values": {"x": [1] * (MOST_VALUES + 2)}, "none": None}
+
+
+@pytest.mark.parametrize("name", BROKEN_SPECS)
+async def test_no_spec_keeps_the_finalizers_of_an_object_on_its_way_out(name: str) -> None:
+    """F87: neither a rule nor a spec that nobody can read; the annotations are judged as ever."""
+    old = LEAVING._with("spec", value=BROKEN_SPECS[name])
+    assert (await review(old.finalizers(), old)).allowed
+    assert (await review(old.finalizers().bound(1), old)).rules == {"ScalerAnnotationForged"}
+    leaving = scaler() | {"metadata": {"name": "s", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": BROKEN_SPECS[name]}
+    assert (await post(envelope(request(leaving, leaving, resource="modeldeploymentscalers")), VALIDATE_SCALER)).allowed
+
+
+async def test_a_hostile_write_does_not_become_a_hostile_answer() -> None:
+    """A word of the line may have 32 KiB, and a hundred words may be wrong: the answer shows the beginnings."""
+    words = ["--kv-transfer-config." + "x" * 30_000] * 100
+    answer = await review(deployment(role().args(*words)))
+    assert answer.code == 422
+    assert len(compact(answer.review)) < 150_000
+    assert "…" in answer.causes[0]["message"]
 
 
 async def test_masses_of_values_are_refused_before_they_are_read():

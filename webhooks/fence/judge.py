@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from api import keys
 from api.objects import ModelDeployment, ModelDeploymentScaler, Struct
 from webhooks.fence.payloads import Binding, Decision, InvalidPayloadError
-from webhooks.fence.terms import check_decision, check_term
+from webhooks.fence.terms import check_decision, check_digest, check_term
 from webhooks.fence.words import (
     ALIVE,
     BINDING_FIELD,
@@ -19,6 +19,7 @@ from webhooks.fence.words import (
     INVALID,
     NEEDS_TARGET,
     OWNED,
+    STALE_DECISION,
     STALE_TERM,
     UNBOUND_WRITE,
     Target,
@@ -207,12 +208,13 @@ def _unbound_writes(old: Target, new: Target) -> Iterator[Violation]:
     if isinstance(decided, InvalidPayloadError):
         yield edited(INVALID, DECISION_FIELD, old.decision, new.decision, f"the decision cannot be read: {decided}")
         return
+    yield from check_digest(decided)
     before = parse_decision(old.decision) if old.decision is not None else None
-    if isinstance(before, Decision) and (decided.term, decided.sequence) < (before.term, before.sequence):
+    if isinstance(before, Decision) and (decided.term, decided.sequence) <= (before.term, before.sequence):
         yield Violation(
-            rule=STALE_TERM,
+            rule=STALE_TERM if decided.term < before.term else STALE_DECISION,
             field=DECISION_FIELD,
-            said="the record of decisions never goes back",
+            said="the record of decisions goes on: it is neither turned back nor written anew at its term and sequence",
             present=f"term {before.term}, sequence {before.sequence}",
             attempted=f"term {decided.term}, sequence {decided.sequence}",
         )

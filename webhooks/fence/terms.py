@@ -91,6 +91,11 @@ def check_decision(old: Target, new: Target, binding: Binding) -> Iterator[Viola
         yield _stale(
             STALE_DECISION, "the decision's replicas are not exactly the roles' counts", counts(new.replicas), counts(decided.replicas)
         )
+    yield from check_digest(decided)
+
+
+def check_digest(decided: Decision) -> Iterator[Violation]:
+    """A decision's digest is its own."""
     if decided.digest != digest_of(decided.uid, decided.term, decided.sequence, decided.replicas):
         yield _stale(STALE_DECISION, "the digest is not that of the decision", "", decided.digest)
 

@@ -65,6 +65,8 @@ Feature = Literal[
 """What a deployment has to have, or a write has to touch, for a rule to have anything to say; see `webhooks.validation.features`."""
 
 VALUE_CHARACTERS = 128
+SAID_CHARACTERS = 512
+"""As much of a value, and of a sentence, as a message shows: an argument may have 32 KiB, and there may be thousands of them."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -116,10 +118,26 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"{_WORDS[self.reason]}{value}: {self.rule} {self.name}: {self.message}{fix}"
 
 
+def finding(rule: str, name: str, problem: Problem) -> Finding:
+    """A rule's problem as the finding that answers tell, its sentence bounded."""
+    return Finding(
+        rule=rule,
+        name=name,
+        field=problem.field,
+        message=_bounded(problem.said, SAID_CHARACTERS),
+        reason=problem.reason,
+        value=problem.value,
+        fix=problem.fix,
+    )
+
+
 def shown(value: Any) -> str:
     """A value for a message: JSON, bounded."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= VALUE_CHARACTERS else text[: VALUE_CHARACTERS - 1] + "…"
+    return _bounded(json.dumps(value, ensure_ascii=False), VALUE_CHARACTERS)
+
+
+def _bounded(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def rule(

@@ -3,12 +3,21 @@
 import re
 from collections.abc import Iterator
 
+from api.objects import ObjectMeta
 from webhooks.validation.findings import Problem, rule
 from webhooks.validation.subject import Subject
 
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _INSTANCE = re.compile(r"(.+)-r(0|[1-9][0-9]{0,5})")
+
+_GENERATED_BASE, _GENERATED_SUFFIX = 58, "xxxxx"
+
+
+def expected_name(metadata: ObjectMeta) -> str:
+    """The object's name or, before an API server gave it one, a name as it makes them: five characters behind `generateName`."""
+    base = metadata.generate_name
+    return metadata.name or (base[:_GENERATED_BASE] + _GENERATED_SUFFIX if base else "")
 
 
 @rule(

@@ -9,7 +9,7 @@ from itertools import islice
 
 from webhooks.validation import cards, elastic, fabric, host, identity, kinds, names, owned, parallel, ports, router, shape
 from webhooks.validation.fabric import wants_interface
-from webhooks.validation.findings import Feature, Finding, Phase, Problem, Rule
+from webhooks.validation.findings import Feature, Finding, Phase, Rule, finding
 from webhooks.validation.subject import Subject
 
 RULES: tuple[Rule, ...] = (
@@ -59,21 +59,9 @@ def _walk(subject: Subject, phases: Iterable[Phase]) -> Iterator[Finding]:
     for phase in phases:
         for rule in _applicable(phase, subject.features):
             for problem in rule.check(subject):
-                yield _finding(rule, problem)
+                yield finding(rule.id, rule.name, problem)
 
 
 def judge_rest(subject: Subject) -> tuple[Finding, ...]:
     """The last two phases, each only when nothing is wrong so far."""
     return judge(subject, ("fabric",)) or judge(subject, ("transport",))
-
-
-def _finding(rule: Rule, problem: Problem) -> Finding:
-    return Finding(
-        rule=rule.id,
-        name=rule.name,
-        field=problem.field,
-        message=problem.said,
-        reason=problem.reason,
-        value=problem.value,
-        fix=problem.fix,
-    )

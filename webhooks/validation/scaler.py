@@ -8,7 +8,7 @@ import msgspec
 
 from api.objects import ModelDeploymentScaler
 from webhooks.quantity import parse_quantity
-from webhooks.validation.findings import Finding, Problem
+from webhooks.validation.findings import Finding, Problem, finding
 
 
 class ScalerSubject(msgspec.Struct, frozen=True, gc=False):
@@ -173,16 +173,4 @@ RULES = (target_named, target_frozen, one_algorithm, bounds_ordered, proportiona
 
 def judge_scaler(subject: ScalerSubject) -> tuple[Finding, ...]:
     """Everything that is wrong with a scaler."""
-    return tuple(
-        Finding(
-            rule=rule.id,
-            name=rule.name,
-            field=problem.field,
-            message=problem.said,
-            reason=problem.reason,
-            value=problem.value,
-            fix=problem.fix,
-        )
-        for rule in RULES
-        for problem in rule.check(subject)
-    )
+    return tuple(finding(rule.id, rule.name, problem) for rule in RULES for problem in rule.check(subject))
