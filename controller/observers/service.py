@@ -156,8 +156,17 @@ class ObserverService:
                 }[what]
                 if await collect(dialer, key, cached):
                     self._on_news(key)
+        except Exception:  # what engines and routers answer is theirs to choose: a defect in reading it concerns one deployment
+            metrics.OBSERVATIONS.labels(what, "defect").inc()
+            log.exception("an observation ended in a defect", observer=what, namespace=key.namespace, name=key.name)
         finally:
             self._busy.discard(slot)
+
+    def _keep(self, key: Key, uid: str, **parts: object) -> None:
+        """Put facts on the board, unless their deployment went while they were collected: nobody would take them off again."""
+        cached = self._cache.deployment(key)
+        if cached is not None and cached.metadata.uid == uid:
+            self._board.amend(key, uid, **parts)
 
     # --------------------------------------------------------------------------------------------------------- observers
 
@@ -188,7 +197,7 @@ class ObserverService:
         known = facts.router_views if facts else ()
         # A pass may have found the last views stale; that they are fresh again is news though they say the same.
         news = [_timeless(view) for view in fresh] != [_timeless(view) for view in known] or any(self._grew_stale(view) for view in known)
-        self._board.amend(key, uid, router_views=fresh)
+        self._keep(key, uid, router_views=fresh)
         return news
 
     def _grew_stale(self, view: RouterView) -> bool:
@@ -220,7 +229,7 @@ class ObserverService:
         fresh = {account.pod_uid: account for account in found if account is not None}
         facts = self._board.read(key, uid)
         known = facts.cache_operations if facts else {}
-        self._board.amend(key, uid, cache_operations=fresh)
+        self._keep(key, uid, cache_operations=fresh)
         return {u: _verdict(a) for u, a in fresh.items()} != {u: _verdict(a) for u, a in known.items()}
 
     async def _forward(self, dialer: Dialer, key: Key, cached: CachedDeployment) -> bool:
@@ -237,7 +246,7 @@ class ObserverService:
         fresh: dict[str, Forward] = {**known, **{answer.pod_uid: answer for answer in answers}}
         for answer in answers:
             metrics.OBSERVATIONS.labels("forward", answer.outcome.lower()).inc()
-        self._board.amend(key, uid, forward=fresh)
+        self._keep(key, uid, forward=fresh)
         return fresh != (facts.forward if facts else {})
 
     async def _drain(self, dialer: Dialer, key: Key, cached: CachedDeployment) -> bool:
@@ -257,7 +266,7 @@ class ObserverService:
         for pod_uid, reading in await _all(ask(pod) for pod in pods):
             reads = known[pod_uid].reads if pod_uid in known else ()
             fresh[pod_uid] = Drain(pod_uid=pod_uid, reads=(*reads, reading)[-KEPT_READS:])
-        self._board.amend(key, uid, drain=fresh)
+        self._keep(key, uid, drain=fresh)
         return True  # two idle reads in a row are news although they are alike
 
     async def _elastic(self, _: Dialer, key: Key, cached: CachedDeployment) -> bool:
@@ -273,7 +282,7 @@ class ObserverService:
                 self._due[key, "elastic"] = self._clock.monotonic() + AFTER_REFUSAL
             return False  # the condition is left as it stands
         metrics.OBSERVATIONS.labels("elastic", "answer").inc()
-        self._board.amend(key, uid, elastic=fresh)
+        self._keep(key, uid, elastic=fresh)
         return fresh != known
 
     def _unreadable(self, engine: str, pod: Pod) -> DrainRead | None:

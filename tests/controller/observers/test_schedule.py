@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import respx
 from cluster import FakeCluster
+from prometheus_client import REGISTRY
 from test_cache import Fed
 from test_readings import gauges, operations, view
 from things import Thing, deployment, pod, router, router_pod
@@ -64,6 +65,10 @@ class Watched:
 
     def facts(self) -> object:
         return self.board.read(CHAT, "uid-chat")
+
+
+def observed(observer: str, outcome: str) -> float:
+    return REGISTRY.get_sample_value("modelwarden_observations_total", {"observer": observer, "outcome": outcome}) or 0.0
 
 
 @asynccontextmanager
@@ -138,6 +143,34 @@ async def test_a_view_that_comes_again_after_it_grew_stale_is_news() -> None:
         assert (asked, watched.news) == (2, [CHAT])
         await watched.clock.advance(20)
         assert watched.news == [CHAT, CHAT]
+
+
+async def test_what_is_learnt_of_a_deployment_that_went_meanwhile_is_not_kept() -> None:
+    """The pass that takes its facts off the board was before the answer came."""
+    watched = Watched(kvCache={"poolRef": {"name": "bind"}})
+    async with observing(watched) as wire:
+
+        async def leave(_: httpx.Request) -> httpx.Response:
+            watched.fed.drop(KindName.DEPLOYMENT, watched.made)
+            watched.board.forget(CHAT)
+            return httpx.Response(200, text=operations(3, 1))
+
+        wire.get("http://10.0.0.1:8000/metrics").mock(side_effect=leave)
+        await watched.clock.advance(5)
+        assert len(watched.board) == 0
+
+
+async def test_a_defect_in_reading_an_answer_concerns_one_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines and routers choose what they answer: whoever finds a gap in our reading must not end the service of all."""
+    watched = Watched(router={"name": "vllm-router"}, kvCache={"poolRef": {"name": "bind"}})
+    watched.route()
+    monkeypatch.setattr("controller.observers.service.cache_operations", lambda *_: 1 // 0)
+    before = observed("cache", "defect")
+    async with observing(watched) as wire:
+        route = wire.get("http://10.0.0.9:8081/observer/endpoints").respond(200, json=view())
+        await watched.clock.advance(65)
+        assert route.call_count >= 6  # the others go on
+    assert observed("cache", "defect") - before == 3  # and so does this one, at its own pace
 
 
 async def test_members_that_change_during_the_collection_spoil_it() -> None:
