@@ -91,6 +91,7 @@ class RetirementActs:
         try:
             await self._client.delete(resource, act.name, act.namespace, uid=act.uid)
         except (NotFound, Conflict):
+            self._workloads = None  # or its version is no longer served: the next pass asks, which is one request
             metrics.ACTS.labels(act.kind, "gone").inc()
             return
         metrics.ACTS.labels(act.kind, "done").inc()

@@ -12,6 +12,8 @@ from controller.acting import RetirementActs
 from controller.snapshot import Snapshot, decode_deployment
 from controller.status.acts import Act
 from controller.store import Key
+from kube.errors import NotFound
+from kube.resources import Resource
 
 KEY = Key("team", "chat")
 
@@ -65,3 +67,36 @@ async def test_what_is_no_longer_permitted_is_left_to_the_next_leader(grace: int
     client = Client(stored, grace)
     await RetirementActs(client).perform(KEY, snapshot, (act(kind, "a"), act(kind, "b")), client.permitted)  # type: ignore[arg-type]
     assert client.written == written
+
+
+class Upgraded(Client):
+    """Serves one version of Workloads, then another."""
+
+    def __init__(self, stored: dict[str, Any]) -> None:
+        super().__init__(stored, 99)
+        self.version = "v1beta1"
+        self.asked: list[str] = []
+
+    async def serves(self, resource: Resource) -> bool:
+        return resource.version == self.version
+
+    async def delete(self, resource: Resource, *_: Any, **__: Any) -> bytes:
+        self.asked.append(resource.version)
+        if resource.version != self.version:
+            raise NotFound(404, "NotFound", "the server could not find the requested resource")
+        return b"{}"
+
+
+async def test_a_kueue_that_was_upgraded_meanwhile_is_deleted_from_in_its_new_version() -> None:
+    """A version that is no longer served answers 404 as well: that is no Workload that is gone, for ever."""
+    operation = {"state": "Settling", "targetMemberUIDs": [], "targetWorkloadUID": "uid-w", "roleName": "server", "replicaOrdinal": 1}
+    stored = deployment() | {"status": {"phase": "Ready", "retirement": operation}}
+    made, spec = decode_deployment(msgspec.json.encode(stored))
+    snapshot = Snapshot(deployment=made, spec_json=spec, now=datetime(2026, 1, 1, tzinfo=UTC), previous=decode_status(made.status))
+    client = Upgraded(stored)
+    acts = RetirementActs(client)  # type: ignore[arg-type]  # as much as acts ask for
+    await acts.perform(KEY, snapshot, [act("deleteWorkload", "w")], lambda: True)
+    client.version = "v1beta2"
+    for _ in range(2):
+        await acts.perform(KEY, snapshot, [act("deleteWorkload", "w")], lambda: True)
+    assert client.asked == ["v1beta1", "v1beta1", "v1beta2"]
