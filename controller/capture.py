@@ -51,7 +51,9 @@ async def capture(client: Client, namespace: str, name: str | None = None) -> li
         deployments = await _list(client, MODEL_DEPLOYMENTS, namespace)
     names = {item["metadata"]["name"] for item in deployments}
     uids = {item["metadata"]["uid"] for item in deployments}
-    pods = [pod for pod in await _list(client, PODS, namespace) if _labels(pod).get(keys.INSTANCE) in names]
+    # By the label by which the controller lists them: a Pod that it never sees would be judged here.
+    listed = await _list(client, PODS, namespace, label_selector=f"{keys.NAME}={keys.NAME_VALUE}")
+    pods = [pod for pod in listed if _labels(pod).get(keys.INSTANCE) in names]
     pod_uids = {pod["metadata"]["uid"] for pod in pods} | {
         uid for item in deployments for uid in (_at(item, "status", "retirement", "targetMemberUIDs") or ())
     }
@@ -87,9 +89,9 @@ def ordered(objects: Iterable[Object]) -> list[Object]:
     return sorted(objects, key=rank)
 
 
-async def _list(client: Client, resource: Resource, namespace: str) -> list[Object]:
+async def _list(client: Client, resource: Resource, namespace: str, *, label_selector: str | None = None) -> list[Object]:
     items: list[Object] = []
-    pages = client.pages(resource, namespace)
+    pages = client.pages(resource, namespace, label_selector=label_selector)
     async with aclosing(pages):
         async for page in pages:
             if page.number == 0:

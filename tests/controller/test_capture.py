@@ -62,6 +62,16 @@ async def test_everything_that_is_read_and_nothing_else() -> None:
     ]
 
 
+async def test_pods_that_the_controller_never_sees_are_not_in_the_dump() -> None:
+    """It lists by the name label: what lacks it would be judged from the file and not in the cluster."""
+    api = FakeCluster()
+    scene(api)
+    stray = pod(api.get_object("ModelDeployment", "chat"), "chat-9", 9).json
+    del stray["metadata"]["labels"]["app.kubernetes.io/name"]
+    api.put(stray)
+    assert [item["metadata"]["name"] for item in await captured(api) if item["kind"] == "Pod"] == ["chat-0", "chat-router-abc-1"]
+
+
 async def test_nothing_secret_leaves() -> None:
     """No environment value, no key, no client document, no last-applied copy."""
     api = FakeCluster()
