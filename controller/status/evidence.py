@@ -12,8 +12,9 @@ from api import keys, reasons
 from api.clock import parse_time
 from api.objects import Condition, Pod, Workload, condition
 from controller.status import router
-from controller.status.conditions.weights_ready import main_ready
+from controller.status.conditions.weights_ready import candidates, main_ready
 from controller.status.judge import Assessment
+from controller.status.roles import took_over
 from controller.status.rollout import render_version
 
 
@@ -92,8 +93,12 @@ def _workload(workload: Workload, where: str) -> Iterator[Evidence]:
 
 def _cache(assessment: Assessment) -> Iterator[Evidence]:
     ground = assessment.ground
-    for name, mode in ground.unmanaged.items():
-        yield Evidence(f"Pods of role {name}", f"annotation {keys.PROMETHEUS_PORT}", "absent: command replaced" if mode else "present")
+    for replica in ground.fleet.supervised():
+        stamped = sum(keys.PROMETHEUS_PORT in member.pod.metadata.annotations for member in replica.members)
+        mode = ": command replaced" if took_over(replica) else ""
+        yield Evidence(
+            f"replica {replica.where}", f"annotation {keys.PROMETHEUS_PORT}", f"on {stamped} of {len(replica.members)} members{mode}"
+        )
     observations = ground.snapshot.observations
     accounts = {entry.pod_uid: entry for entry in observations.cache_operations} if observations else {}
     for member in (m for replica in ground.fleet.supervised() if replica.ready for m in replica.members):
@@ -131,7 +136,7 @@ def _publishers(assessment: Assessment) -> Iterator[Evidence]:
     yield Evidence("ModelDeployment", "spec.router.name", spec.router.name if spec.router else ABSENT)
     yield Evidence("ModelDeployment", "spec.engine.name", spec.engine.name)
     for role in assessment.status.router.roles if assessment.status.router else ():
-        yield Evidence(f"role {role.name}", "publisher in the Pods of main", role.kv_events.endpoint if role.kv_events else ABSENT)
+        yield Evidence(f"role {role.name}", "publisher in container main", role.kv_events.endpoint if role.kv_events else ABSENT)
     for declared in spec.roles:
         if declared.command:
             yield Evidence(f"role {declared.name}", "spec.roles[].command", "replaced")
@@ -181,7 +186,7 @@ def _weights(assessment: Assessment) -> Iterator[Evidence]:
     entries: Iterable[object] = conditions if isinstance(conditions, list) else ()
     resolved = next((c for c in entries if isinstance(c, dict) and c.get("type") == "Resolved"), {})
     yield Evidence(name, "status.conditions[Resolved]", str(resolved.get("status", ABSENT)))
-    for pod in assessment.ground.fleet.live:
+    for pod in candidates(assessment.ground.fleet):
         yield Evidence(f"Pod {pod.metadata.name}", "status.containerStatuses[main].ready", str(main_ready(pod)).lower())
         started = reported(pod.status.conditions, "PodReadyToStartContainers")
         yield Evidence(f"Pod {pod.metadata.name}", "status.conditions[PodReadyToStartContainers]", started)
@@ -193,11 +198,14 @@ def _elastic(assessment: Assessment) -> Iterator[Evidence]:
         if role.elastic_ep is not None:
             yield Evidence(f"role {role.name}", "spec.roles[].elasticEp.width", str(role.elastic_ep.width))
     seen = snapshot.observations.elastic if snapshot.observations else None
-    if seen is None:
+    if seen is None or seen.record is None:
         yield Evidence("elastic observation", "record", "not read")
+    if seen is None:
         return
-    yield Evidence("elastic observation", "record", str(seen.record).lower())
-    yield Evidence("elastic observation", "width", f"desired {seen.desired}, observed {seen.observed}, known {str(seen.known).lower()}")
+    if seen.record is not None:
+        yield Evidence("elastic observation", "record", "there" if seen.record else ABSENT)
+    observed = seen.observed if seen.known and seen.observed is not None else "not known"
+    yield Evidence("elastic observation", "width", f"desired {'not named' if seen.desired is None else seen.desired}, observed {observed}")
     if seen.refusal is not None:
         yield Evidence("elastic observation", "refusal", f"{seen.refusal.attempts} attempts: {seen.refusal.message}")
 

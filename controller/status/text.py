@@ -30,8 +30,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def every(count: int, noun: str) -> str:
-    """`The only replica`, `All 2 replicas`."""
-    return f"The only {noun}" if count == 1 else f"All {count} {noun}s"
+    """`1 replica`, `All 2 replicas`: the count stands in the words either way."""
+    return counted(count, noun) if count == 1 else f"All {counted(count, noun)}"
 
 
 def named(noun: str, names: Iterable[str]) -> str:

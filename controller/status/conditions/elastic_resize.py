@@ -16,7 +16,10 @@ def judge(width: int, seen: ElasticObservation | None) -> Verdict | None:
     if refusal is not None and refusal.abandoned:
         text = refusal.message or f"The engine refused the scale {refusal.attempts} times."
         return verdict(ELASTIC_RESIZE, "ScaleRefused", text)
-    if seen.record or refusal is not None:
+    if refusal is not None:
+        said = f": {refusal.message}" if refusal.message else "."
+        return verdict(ELASTIC_RESIZE, "NoRefusal", f"The engine refused a scale, which is tried again inside its bound{said}")
+    if seen.record:
         return verdict(ELASTIC_RESIZE, "NoRefusal", "No scale stands refused.")
     asked = width if seen.desired is None else seen.desired
     if seen.known and seen.observed == asked == width:

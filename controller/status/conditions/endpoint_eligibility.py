@@ -17,7 +17,7 @@ def judge(standings: Iterable[Standing]) -> Verdict:
     if not any(standing.observed for standing in seen):
         return verdict(ENDPOINT_ELIGIBILITY, "NotObserved", "No member of any replica has reported a readiness.")
     if revoked := [standing for standing in seen if standing.failed]:
-        return verdict(ENDPOINT_ELIGIBILITY, "Revoked", f"Criteria fail: {'; '.join(f'{s.replica.where}: {_held(s)}' for s in revoked)}.")
+        return verdict(ENDPOINT_ELIGIBILITY, "Revoked", f"Criteria fail: {'; '.join(map(_failing, revoked))}.")
     if unsupported := [standing for standing in seen if Leg.UNSUPPORTED in standing.legs.values()]:
         names = listed(standing.replica.where for standing in unsupported)
         return verdict(ENDPOINT_ELIGIBILITY, "Unsupported", f"GroupForward cannot be checked on {names}; an earlier decision stands.")
@@ -27,5 +27,7 @@ def judge(standings: Iterable[Standing]) -> Verdict:
     return verdict(ENDPOINT_ELIGIBILITY, "Qualified", f"{every(len(seen), 'replica')} {verb(len(seen), 'meet')} every criterion.")
 
 
-def _held(standing: Standing) -> str:
-    return ", ".join(standing.held)
+def _failing(standing: Standing) -> str:
+    """What fails, and apart from it what is only not known: that is no fault."""
+    unknown = f" (not known: {listed(standing.unknown)})" if standing.unknown else ""
+    return f"{standing.replica.where}: {listed(standing.failed)}{unknown}"

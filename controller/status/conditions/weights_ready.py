@@ -37,7 +37,7 @@ def judge(deployment: ModelDeployment, artifact: ModelArtifact | None, fleet: Fl
         said = f": {resolved['message']}" if resolved.get("message") else "."
         return verdict(WEIGHTS_READY, reason if reason in _PASSED_ON else "ArtifactNotResolved", f"{where} is not resolved{said}")
     delivery = delivery_of(artifact)
-    waiting = [pod for pod in _candidates(fleet) if not _has_weights(pod, delivery)]
+    waiting = [pod for pod in candidates(fleet) if not _has_weights(pod, delivery)]
     if not waiting:
         done = "Downloaded" if delivery == "Engine" else "Mounted"
         return verdict(WEIGHTS_READY, done, f"{where} is resolved, and no Pod waits for its weights.")
@@ -80,7 +80,7 @@ def _condition(artifact: ModelArtifact, kind: str) -> Mapping[str, Any]:
     return next(found, {})
 
 
-def _candidates(fleet: Fleet) -> list[Pod]:
+def candidates(fleet: Fleet) -> list[Pod]:
     """Live Pods of the declared roles that have not ended; of an elastic role every worker, not its master alone."""
     members = [member for replica in fleet.supervised() if replica.role not in fleet.workers for member in replica.members]
     members += [member for workers in fleet.workers.values() for member in workers]

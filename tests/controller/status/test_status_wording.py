@@ -8,7 +8,7 @@ from status_builders import Scene, scene
 from controller.status.text import counted, every, named, verb
 
 COUNTED: dict[str, tuple[int, str]] = {
-    "one of them alone": (1, "The only replica holds, 1 replica is, 1 has, 1 matches, 1 was"),
+    "one of them alone": (1, "1 replica holds, 1 replica is, 1 has, 1 matches, 1 was"),
     "several": (2, "All 2 replicas hold, 2 replicas are, 2 have, 2 match, 2 were"),
     "none": (0, "All 0 replicas hold, 0 replicas are, 0 have, 0 match, 0 were"),
 }
@@ -16,15 +16,26 @@ ALONE: dict[str, tuple[Callable[[], Scene], str, str]] = {
     "one replica up to date": (
         lambda: scene().replicas("a").rollout(accounted=1),
         "ReplicasUpToDate",
-        "The only replica accounted for matches.",
+        "1 replica accounted for matches.",
     ),
     "one outdated replica, held": (
         lambda: scene().replicas("a").rollout(accounted=1, outdated=1, held=1, heldBy="Weights"),
         "ReplicasUpToDate",
         "1 of 1 outdated replicas waits until WeightsReady is True; an edit that changes a running Pod would wait too.",
     ),
-    "one replica with quota": (lambda: scene().replicas("a"), "QuotaReserved", "The only replica holds quota in queue server-type."),
-    "one qualified replica": (lambda: scene().replicas("a"), "EndpointEligibility", "The only replica meets every criterion."),
+    "one replica with quota": (lambda: scene().replicas("a"), "QuotaReserved", "1 replica holds quota in queue server-type."),
+    "one Pod left": (lambda: scene().replicas("a").tap(lambda s: s.pods[0].departing()), "QuotaReserved", "1 Pod is terminating."),
+    "what is only not known is not called failing": (
+        lambda: scene(size=2).group("server", 0, "a", "b").tap(lambda s: s.pods[1].unready()),
+        "EndpointEligibility",
+        "Criteria fail: server ordinal 0: MembersReady (not known: GroupForward).",
+    ),
+    "a refusal that is no end": (
+        lambda: scene(elasticEp={"width": 4}).elastic(record=True, refusal={"attempts": 2, "message": "503 busy"}),
+        "ElasticResize",
+        "The engine refused a scale, which is tried again inside its bound: 503 busy",
+    ),
+    "one qualified replica": (lambda: scene().replicas("a"), "EndpointEligibility", "1 replica meets every criterion."),
 }
 
 
