@@ -12,10 +12,11 @@ import msgspec
 
 from api import reasons
 from api.status import Condition, Endpoints, Group, RoleStatus
+from controller.status import elastic
 from controller.status.evidence import Evidence, departure, evidence_of, ready
 from controller.status.judge import Assessment
 from controller.status.replicas import Ready, readiness
-from controller.status.vocabulary import GATES, PHASES, SERVING, STATES, STEPS, Word, rule
+from controller.status.vocabulary import COLLECTIVE, GATES, PHASES, SERVING, STATES, STEPS, UNCOUNTED, Word, rule
 from engines.gates import REASONS as WITHHELD
 
 
@@ -116,7 +117,7 @@ def _role(assessment: Assessment, role: RoleStatus) -> Iterator[Explanation]:
     yield _gates(assessment, role.name)
     yield _endpoints(assessment, role)
     for group in role.groups:
-        word = STATES[group.state]
+        word = COLLECTIVE if group.reason == elastic.REASON else STATES[group.state]
         yield Explanation(
             f"{name}.groups[{group.ordinal}]",
             f"{group.state}/{group.reason}",
@@ -126,14 +127,15 @@ def _role(assessment: Assessment, role: RoleStatus) -> Iterator[Explanation]:
             tuple(_members(group)),
             word.change,
             word.actor,
-            group.state == "Eligible",
+            group.state == "Eligible" or word is COLLECTIVE,
         )
 
 
 def _endpoints(assessment: Assessment, role: RoleStatus) -> Explanation:
     """What was qualified beside what Routers select: two numbers that never stand for one another."""
     found, snapshot = role.endpoints or Endpoints(), assessment.ground.snapshot
-    word = SERVING[found.serving.state]
+    uncounted = role.name in assessment.ground.fleet.workers
+    word = UNCOUNTED if uncounted else SERVING[found.serving.state]
     eligible = "null" if found.eligible is None else str(found.eligible)
     served = f" {found.serving.value}" if found.serving.value is not None else ""
     views = snapshot.observations.router_views if snapshot.observations else ()
@@ -148,8 +150,8 @@ def _endpoints(assessment: Assessment, role: RoleStatus) -> Explanation:
         *(Evidence(f"replica {s.replica.where}", "eligible", str(s.eligible).lower()) for s in assessment.standings[role.name]),
     )
     verdict = f"eligible {eligible}, serving {found.serving.state}{served}"
-    settled = found.eligible is not None and found.serving.state in {"Confirmed", "NotConfigured"}
-    cause = assessment.ground.selection.cause
+    settled = found.eligible is not None and (uncounted or found.serving.state in {"Confirmed", "NotConfigured"})
+    cause = "" if uncounted else assessment.ground.selection.cause
     return Explanation(
         f"roles[{role.name}].endpoints", verdict, cause, rule("Endpoints"), word.meaning, read, word.change, word.actor, settled
     )

@@ -59,6 +59,11 @@ STATES: Final[Mapping[str, Word]] = {
     ),
     "Eligible": Word("Every criterion passes, or an earlier qualification is retained.", NOTHING, "nobody"),
 }
+# What an elastic role shows in place of a group's state and of a serving count, and it never changes: nobody has to bring an observation.
+COLLECTIVE: Final = Word(
+    "The whole elastic collective is not evaluated as one group.", "Nothing to do; its members tell their own.", "nobody"
+)
+UNCOUNTED: Final = Word("Routers observe the master alone, so the collective carries no count.", NOTHING, "nobody")
 STEPS: Final[Mapping[str, Word]] = {
     "Admitted": Word("The removal is reserved; the eligibility label has to go first.", "Wait for the label to go.", "operator"),
     "Disqualified": Word(
@@ -87,7 +92,9 @@ where the engine listens. It sets none where:
 _ENDPOINTS: Final = """\
 `eligible` counts the replicas that pass every criterion of their groups, `serving` those that every Router confirms to select. A number
 that cannot be had is absent, never 0."""
-_GROUPS: Final = "A replica is one group, told by the UIDs of its members. The first state that applies, from the top, is shown."
+_GROUPS: Final = """\
+A replica is one group, told by the UIDs of its members. The first state that applies, from the top, is shown. The workers of an elastic
+role are one group that is not evaluated as one: `Unknown`, reason `CollectiveNotEvaluated`, always, and without a serving count."""
 _RETIREMENT: Final = "One replica is taken out of service at a time, step by step; `reason` says what the step waits for."
 _SECTIONS: Final[tuple[tuple[str, str, str, Mapping[str, Word]], ...]] = (
     ("Phase", "phase", _PHASE, PHASES),

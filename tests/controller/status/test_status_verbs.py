@@ -183,6 +183,15 @@ def test_a_retirement_is_explained() -> None:
     assert "deadline" in str(part.read)
 
 
+def test_nobody_has_to_wait_for_an_elastic_collective() -> None:
+    """It is never evaluated as one group and never counted: no observation is missing, and none will come."""
+    found = scene(elasticEp={"width": 2}).replicas("m", "w").router().elastic(record=False, observed=2, known=True)
+    parts = {part.part: part for part in explain(found.assess())}
+    for name in ("roles[server].groups[0]", "roles[server].endpoints"):
+        assert (parts[name].actor, parts[name].settled) == ("nobody", True)
+    assert not parts["roles[server].endpoints"].message
+
+
 def test_every_state_of_a_status_can_be_explained() -> None:
     """No verdict of any part lacks its row."""
     scenes = [
