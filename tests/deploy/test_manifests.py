@@ -17,6 +17,7 @@ from controller.kinds import kinds
 from controller.observers.elastic import CONFIG_MAPS
 from deploy.manifests import NEWEST, Options, manifests
 from kube.resources import CRDS, MUTATING_WEBHOOKS, REPLICA_SETS, VALIDATING_WEBHOOKS, Resource
+from webhooks import lookups
 from webhooks.server import PATHS
 
 EVERYTHING = Options(kueue="absent", act="retire", network_policy=True, companions=True)
@@ -150,8 +151,9 @@ def _needed() -> set[tuple[str, str, str]]:
     """What the code calls, kind by kind."""
     watched: list[Resource] = [resource for kind in kinds("required") for resource in kind.resources]
     watched += [CRDS, VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS]
-    out = {(resource.group, resource.plural, verb) for resource in watched for verb in ("get", "list", "watch")}
-    out |= {(resource.group, resource.plural, "get") for resource in (REPLICA_SETS, CONFIG_MAPS)}
+    out = {(resource.group, resource.plural, verb) for resource in watched for verb in ("list", "watch")}
+    asked = (REPLICA_SETS, CONFIG_MAPS, VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS, *map(lookups._resource, lookups._PLURALS))
+    out |= {(resource.group, resource.plural, "get") for resource in asked}
     out |= {("worker.gpustack.ai", "modeldeployments/status", "patch")}
     out |= {("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")}
     out |= {("", "secrets", verb) for verb in ("get", "list", "watch", "create", "patch")}
