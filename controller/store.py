@@ -90,12 +90,12 @@ class ObjectMap:
 
 
 class Store:
-    """The objects of one kind. `revision` grows with every change of them."""
+    """The objects of one kind."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.revision = 0
         self.objects = ObjectMap()
+        self._news: set[Key] | None = None  # None: nobody follows
 
     def get(self, namespace: str, name: str) -> Any:
         """The object, or None."""
@@ -111,7 +111,7 @@ class Store:
                 return None
             item = succeeding(old, item)
         self.objects.put(item)
-        self.revision += 1
+        self._note(meta)
         return Change(old, item)
 
     def drop(self, meta: ObjectMeta) -> Change | None:
@@ -120,7 +120,7 @@ class Store:
         if old is None or (meta.uid and old.metadata.uid != meta.uid):
             return None
         self.objects.drop(meta)
-        self.revision += 1
+        self._note(meta)
         return Change(old, None)
 
     def collect(self, item: Any, fresh: ObjectMap) -> None:
@@ -135,17 +135,40 @@ class Store:
     def replace(self, fresh: ObjectMap) -> Iterator[Change]:
         """A whole list instead of what was known: what it does not hold is gone."""
         known, self.objects = self.objects, fresh
-        self.revision += 1
         for old in known.values():
             meta = old.metadata
             new = fresh.get(meta.namespace, meta.name)
             if new is None:
+                self._note(meta)
                 yield Change(old, None)
             elif new is not old and (new.metadata.uid, new.metadata.resource_version) != (meta.uid, meta.resource_version):
+                self._note(meta)
                 yield Change(old, new)
         for new in fresh.values():
             if known.get(new.metadata.namespace, new.metadata.name) is None:
+                self._note(new.metadata)
                 yield Change(None, new)
+
+    # --------------------------------------------------------------------------------------------------------- following
+
+    def follow(self) -> None:
+        """From now on keep in mind what changes, for one who looks now and then. To begin with, everything is news."""
+        self._news = set(self.objects)
+
+    def news(self) -> set[Key]:
+        """The keys of what changed, came or went since this was last asked; empty where nobody follows."""
+        if not self._news:
+            return set()
+        found, self._news = self._news, set()
+        return found
+
+    def unfollow(self) -> None:
+        """Nobody will ask any more."""
+        self._news = None
+
+    def _note(self, meta: ObjectMeta) -> None:
+        if self._news is not None:
+            self._news.add(key_of(meta))
 
 
 def succeeding(old: Any, new: Any) -> Any:

@@ -36,8 +36,6 @@ from controller.waiting import within
 from kube.client import Client
 
 ROUND: Final = 1.0
-# Rounds after which a fleet that did not change is looked over all the same.
-LOOK_OVER: Final = 5
 KEPT_READS: Final = 2
 # Permissions change rarely: a reading that is not allowed is tried again after an hour.
 AFTER_REFUSAL: Final = 3600.0
@@ -73,50 +71,44 @@ class ObserverService:
         self._due: dict[tuple[Key, str], float] = {}
         self._busy: set[tuple[Key, str]] = set()
         self._restarts: dict[str, int] = {}
-        self._needs: dict[Key, tuple[CachedDeployment, tuple[tuple[str, float], ...]]] = {}
-        self._thought_over: dict[Key, tuple[CachedDeployment, tuple[tuple[str, float], ...]]] = {}
-        self._looked_at = -1
-        self._rounds = 0
+        self._deployments = cache.stores[KindName.DEPLOYMENT]
+        self._needs: dict[Key, tuple[str, dict[str, float]]] = {}  # of those that need something: UID, seconds by what
 
     async def run(self) -> None:
         """Ask until cancelled."""
         self._due.clear()
         self._busy.clear()
+        self._needs.clear()
         dialer = self._dialer or Dialer(
             self._clock, concurrency=self._settings.concurrency, allow_local=self._settings.allow_local_addresses
         )
-        async with dialer, asyncio.TaskGroup() as group:
-            while True:
-                for key, what, period in self._wanted():
-                    self._start(group, dialer, key, what, period)
-                await self._clock.sleep(ROUND)
+        self._deployments.follow()
+        try:
+            async with dialer, asyncio.TaskGroup() as group:
+                while True:
+                    for key, what, period in self._wanted():
+                        self._start(group, dialer, key, what, period)
+                    await self._clock.sleep(ROUND)
+        finally:
+            self._deployments.unfollow()
 
     def _wanted(self) -> Iterable[tuple[Key, str, float]]:
-        """What each deployment needs to have observed: looked over when one of them changed, and now and then for shards that came."""
-        revision = self._cache.stores[KindName.DEPLOYMENT].revision
-        self._rounds += 1
-        if revision != self._looked_at or self._rounds >= LOOK_OVER:
-            self._looked_at, self._rounds = revision, 0
-            self._look_over()
-        for key, (cached, needs) in self._needs.items():
-            if self._owns(cached.metadata.uid):
-                for what, period in needs:
+        """What each deployment of ours needs to have observed. Only those that changed are thought over again."""
+        for key in self._deployments.news():
+            self._think_over(key)
+        for key, (uid, needs) in self._needs.items():
+            if self._owns(uid):
+                for what, period in needs.items():
                     yield key, what, period
 
-    def _look_over(self) -> None:
-        """Keep what the deployments that need something need, thought over once a version of them."""
-        fresh: dict[Key, tuple[CachedDeployment, tuple[tuple[str, float], ...]]] = {}
-        before, known = self._thought_over, {}
-        for key, cached in self._cache.stores[KindName.DEPLOYMENT].objects.items():
-            thought = before.get(key)
-            if thought is None or thought[0] is not cached:
-                thought = (cached, tuple(self._needed(cached)))
-            known[key] = thought
-            if thought[1] and self._owns(cached.metadata.uid):
-                fresh[key] = thought
-        self._thought_over, self._needs = known, fresh
-        if len(self._due) > 4 * len(fresh) + 64:
-            self._due = {slot: due for slot, due in self._due.items() if slot[0] in fresh}
+    def _think_over(self, key: Key) -> None:
+        cached = self._cache.deployment(key)
+        needs = dict(self._needed(cached)) if cached is not None else {}
+        _, before = self._needs.pop(key, ("", {}))
+        if cached is not None and needs:
+            self._needs[key] = (cached.metadata.uid, needs)
+        for what in before.keys() - needs.keys():
+            self._due.pop((key, what), None)
 
     def _needed(self, cached: CachedDeployment) -> Iterable[tuple[str, float]]:
         settings, spec = self._settings, cached.spec

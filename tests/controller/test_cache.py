@@ -160,3 +160,44 @@ def test_a_deployment_does_not_hold_on_to_its_page() -> None:
     item = fed.item(KindName.DEPLOYMENT, made)
     assert bytes(item.deployment.status) == b'{"phase":"Ready"}'
     assert len(item.deployment.status) == len(b'{"phase":"Ready"}')
+
+
+def test_who_follows_a_kind_is_told_once_what_came_changed_and_went() -> None:
+    """Everything at first; then single changes and the differences of a list; nothing to nobody."""
+    fed = Fed()
+    made = deployment()
+    store = fed.cache.stores[KindName.DEPLOYMENT]
+    fed.put(KindName.DEPLOYMENT, made)
+    assert store.news() == set()
+    store.follow()
+    assert (store.news(), store.news()) == ({CHAT}, set())
+    fed.put(KindName.DEPLOYMENT, made, 2)
+    fed.put(KindName.DEPLOYMENT, made, 2)
+    assert store.news() == {CHAT}
+    fresh = ObjectMap()
+    store.collect(fed.item(KindName.DEPLOYMENT, deployment("other")), fresh)
+    list(store.replace(fresh))
+    assert store.news() == {CHAT, Key("team", "other")}
+    fed.drop(KindName.DEPLOYMENT, deployment("other"))
+    assert store.news() == {Key("team", "other")}
+    fed.put(KindName.DEPLOYMENT, made, 3)
+    store.unfollow()
+    assert store.news() == set()
+
+
+def test_a_newer_version_brings_no_second_copy_of_what_maps_and_indexes_hold() -> None:
+    """A fleet whose every Pod changed is no larger than before: names, UIDs, labels and owners are those of the first version."""
+    fed = Fed()
+    member = pod(deployment(), "p").json
+    fed.put(KindName.POD, member)
+    store = fed.cache.stores[KindName.POD]
+    first = store.get("team", "p")
+    member["status"]["phase"] = "Running"
+    fed.put(KindName.POD, member, 2)
+    second = store.get("team", "p")
+    assert (second.metadata.resource_version, second.status.phase) == ("2", "Running")
+    for part in ("name", "uid", "labels", "owner_references"):
+        assert getattr(second.metadata, part) is getattr(first.metadata, part), part
+    member["metadata"]["labels"]["app.kubernetes.io/component"] = "moved"
+    fed.put(KindName.POD, member, 3)
+    assert store.get("team", "p").metadata.labels["app.kubernetes.io/component"] == "moved"

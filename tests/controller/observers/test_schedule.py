@@ -91,20 +91,24 @@ async def test_a_plain_deployment_is_not_asked() -> None:
         assert watched.news == []
 
 
-async def test_a_fleet_at_rest_is_seldom_looked_over_and_a_change_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten thousand deployments that need nothing observed cost next to nothing; one that comes to need it is asked in the same second."""
+async def test_only_what_changed_is_thought_over_and_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand deployments that need nothing observed cost nothing; one that comes to need it is asked in the same second."""
     watched = Watched()
-    looks: list[float] = []
-    look_over = watched.service._look_over
-    monkeypatch.setattr(watched.service, "_look_over", lambda: (looks.append(watched.clock.monotonic()), look_over()))
+    watched.fed.put(KindName.DEPLOYMENT, deployment("other"))
+    thoughts: list[str] = []
+    think_over = watched.service._think_over
+    monkeypatch.setattr(watched.service, "_think_over", lambda key: (thoughts.append(key.name), think_over(key)))
     async with observing(watched) as wire:
         await watched.clock.advance(60)
-        assert 10 <= len(looks) <= 14
+        assert sorted(thoughts) == ["chat", "other"]
         route = wire.get("http://10.0.0.9:8081/observer/endpoints").respond(200, json=view())
         watched.route()
         watched.fed.put(KindName.DEPLOYMENT, watched.made | {"spec": {**watched.made["spec"], "router": {"name": "vllm-router"}}}, 2)
         await watched.clock.advance(1.5)
-        assert route.call_count == 1
+        assert (thoughts[2:], route.call_count) == (["chat"], 1)
+        watched.fed.drop(KindName.DEPLOYMENT, watched.made)
+        await watched.clock.advance(60)
+        assert (thoughts[3:], route.call_count) == (["chat"], 1)
 
 
 async def test_views_are_collected_and_only_differences_are_news() -> None:
