@@ -83,6 +83,12 @@ def test_settings_of_the_schema_are_settings() -> None:
     assert set(refused) <= {variable(key) for key in FIELDS}
 
 
+def test_what_the_templates_bind_by_name_is_no_setting() -> None:
+    """Roles, Service, mounts and port are bound to these: another name would be forbidden, or never found, once it runs."""
+    bound = ("namespace", "leader.lease", "certs.secret", "certs.service", "certs.folder", "serve.port", "shard")
+    assert {variable(key) for key in bound} <= set(SCHEMA["properties"]["settings"]["propertyNames"]["not"]["enum"])
+
+
 def test_the_definitions_stay_when_a_release_goes() -> None:
     """For each age of API server, both definitions with Helm's own word for it, and what the installer would send."""
     for name, server in (("rules", (1, 30)), ("older", (1, 26)), ("plain", (1, 24))):
