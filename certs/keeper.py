@@ -4,7 +4,8 @@
 * Who signed what is served stays trusted: a set put into the Secret by somebody who knew nothing of it is completed, not taken as it is.
 * What is in memory outlives the store: a deleted or damaged Secret is put back as it was, and nobody's handshake fails.
 * Time is looked at every minute, never slept through: a laptop that wakes up, or a clock that jumps, is noticed within one.
-* A replica writes at most once a minute. Two whose clocks disagree by months would otherwise renew over each other without end.
+* A replica takes a step of its own at most once a minute: two whose clocks disagree by months would otherwise renew over each other
+  without end. Only what is gone, or would break trust, is put right at once.
 """
 
 import asyncio

@@ -73,7 +73,7 @@ def _objects(folder: str) -> Iterator[Manifest]:
 
 
 def _renamed(value: Any, namespace: str) -> Any:
-    """Everything that is the namespace's name, wherever it stands, and the addresses that hold it."""
+    """The namespace's name exchanged wherever it stands as a value of its own. No text of what we install holds it as a part."""
     if namespace == NAMESPACE:
         return value
     if isinstance(value, dict):

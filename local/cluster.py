@@ -55,9 +55,9 @@ class WallClock:
 class EmbeddedCluster:
     """Start it, use `url` and `kubeconfig`, stop it.
 
-    `state_dir` gets the authority's certificate and the kubeconfigs, nothing else. `kubelet=False` leaves ending Pods to somebody else.
-    `kueue` serves a stand-in for Kueue's Workload. `webhook_services` maps (namespace, service) to the (host, port) on which a webhook
-    named by service really listens.
+    `state_dir` gets certificates, the server's key and the kubeconfigs, for their owner's eyes only. `kubelet=False` leaves ending Pods to
+    somebody else. `kueue` serves a stand-in for Kueue's Workload. `webhook_services` maps (namespace, service) to the (host, port) on which
+    a webhook named by service really listens.
     """
 
     def __init__(
