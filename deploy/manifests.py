@@ -15,8 +15,6 @@ from api.crd import companions, owned
 from api.crd.variants import fitted
 
 NAMESPACE: Final = "modelwarden-system"
-IMAGE: Final = "modelwarden"
-CONTAINER: Final = "modelwarden"
 DISRUPTION_BUDGETS_SINCE: Final = (1, 21)
 NEWEST: Final = (1, 99)
 
