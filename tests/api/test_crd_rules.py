@@ -78,6 +78,8 @@ REFUSED: dict[str, Pair] = {
         scaler().proportional(roleTargets=[{"name": "server", "target": "0"}]),
         "spec.algorithm.proportional.roleTargets[0].target",
     ),
+    "a tolerance of 1001 thousandths": (scaler().proportional(tolerance="1001m"), "spec.algorithm.proportional.tolerance"),
+    "a tolerance of no thousandths": (scaler().proportional(tolerance="0.0m"), "spec.algorithm.proportional.tolerance"),
     "a tolerance above one as a number": (scaler().proportional(tolerance=2), "spec.algorithm.proportional.tolerance"),
 }
 
@@ -97,6 +99,10 @@ ADMITTED: dict[str, DeploymentBuilder | ScalerBuilder] = {
     "a sub-path with dots in a name": server(additionalVolumes=[{"mountPath": "/d", "secret": {"name": "s"}, "subPath": "a..b"}]),
     "the same port under two protocols": server(ports=[{"port": 80}, {"port": 80, "protocol": "UDP"}]),
     "a tolerance in thousandths": scaler().proportional(tolerance="250m"),
+    "a tolerance in parts of a thousandth": scaler().proportional(tolerance="0.5m"),
+    "a tolerance of ten tenths": scaler().proportional(tolerance="10e-1"),
+    "a tolerance with an exponent that changes nothing": scaler().proportional(tolerance="1.0E0"),
+    "a tolerance in thousands": scaler().proportional(tolerance="0.001k"),
     "a tolerance of one as a number": scaler().proportional(tolerance=1),
     "a target as a number": scaler().proportional(roleTargets=[{"name": "server", "target": 8}]),
     "equal bounds": scaler().role("server", 2, 2),

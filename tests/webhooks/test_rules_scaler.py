@@ -43,6 +43,8 @@ CREATES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "a tolerance of zero": (algorithm(tolerance="0"), {f"MD905 {BLOCK}.tolerance"}),
     "a tolerance of one": (algorithm(tolerance="1"), set()),
     "a tolerance above one": (algorithm(tolerance="1100m"), {f"MD905 {BLOCK}.tolerance"}),
+    "a tolerance that its exponent makes larger": (algorithm(tolerance="100e-1"), {f"MD905 {BLOCK}.tolerance"}),
+    "a tolerance of ten tenths": (algorithm(tolerance="10e-1"), set()),
     "a tolerance that is none": (algorithm(tolerance="wide"), {f"MD905 {BLOCK}.tolerance"}),
     "a target of zero": (algorithm(roleTargets=[{"name": "server", "target": "0"}]), {f"MD905 {BLOCK}.roleTargets[0].target"}),
     "a target for a role that is not bounded": (
