@@ -232,6 +232,7 @@ class Reflector:
                 if self.kind.must_be_served:
                     raise NotFound(404, "NotFound", f"the API server serves no {self.kind.resources[0].plural}")
                 self._commit(ObjectMap())
+                self._fall_silent()
                 self._become_readable()
         return self._resource
 
@@ -327,6 +328,12 @@ class Reflector:
     def _heard(self) -> None:
         self._contact = self._clock.monotonic()
         self._last_contact.set(self._clock.now().timestamp())
+
+    def _fall_silent(self) -> None:
+        """Nothing is heard of what is not served: no age of it is to grow, and raise an alarm."""
+        if "_last_contact" in self.__dict__:
+            del self.__dict__["_last_contact"]
+            metrics.CACHE_EVENT.remove(self.kind.name)
 
     def _become_readable(self) -> None:
         self.synced = True

@@ -5,6 +5,8 @@ from cluster import FakeCluster, Request
 from test_runtime import ready_deployment, running, whole_lists
 from things import Thing, deployment, pod
 
+from controller.kinds import KindName
+from controller.metrics import CacheAge
 from controller.store import Key
 from kube.errors import Forbidden, Gone, KubeError, TransportError
 
@@ -43,6 +45,28 @@ async def test_a_kind_that_goes_away_empties() -> None:
         api.touch("Pod", "chat-0", lambda item: item["status"].update(conditions=[{"type": "Ready", "status": "False"}]))
         await world.clock.advance(1)
         assert api.status("chat")["phase"] == "Starting"
+
+
+async def test_of_a_kind_that_is_no_longer_served_no_age_grows() -> None:
+    """An age that grows for ever would be an alarm for ever, over a definition that somebody took away."""
+    api = FakeCluster()
+
+    def aged() -> bool:
+        return any(sample.labels["kind"] == "InstanceType" for family in CacheAge().collect() for sample in family.samples)
+
+    async with running(api, prepare=ready_deployment) as world:
+        await world.clock.advance(1)
+        assert aged()
+        api.unserved.add("instancetypes")
+        api.interrupt.add("InstanceType")
+        api._wake()
+        await world.clock.advance(30)
+        assert world.controller.reflectors[KindName.INSTANCE_TYPE].served is False
+        assert not aged()
+        api.unserved.discard("instancetypes")
+        api.put(definition())
+        await world.clock.advance(30)
+        assert aged()
 
 
 async def test_a_definition_that_discovery_does_not_know_yet_is_looked_for_again() -> None:
