@@ -400,24 +400,6 @@ async def test_what_is_made_anew_under_its_name_is_the_affair_of_its_new_shard()
         assert [shard for shard, term in enumerate(only.terms) if key in term.runner._sightings] == [shard_of(anew, SHARDS)]
 
 
-async def test_what_is_made_anew_under_its_name_is_the_affair_of_its_new_shard() -> None:
-    """Told of the end and the new beginning at once, all that a replica holds ask for a pass; the one whose UID it is writes, once."""
-    async with fleet() as at:
-        only = await at.birth()
-        await at.pass_seconds(2)
-        assert at.held() == [SHARDS]
-        at.lines[0].written.clear()
-        anew = next(uid for uid in ("uid-a", "uid-b", "uid-c") if shard_of(uid, SHARDS) != shard_of("uid-chat0", SHARDS))
-        at.api.remove("ModelDeployment", "chat0")
-        made = deployment("chat0", replicas=1)
-        made["metadata"]["uid"] = anew
-        at.api.put(made)
-        await at.pass_seconds(2)
-        key = Key("team", "chat0")
-        assert at.lines[0].written == ["chat0"]
-        assert [shard for shard, term in enumerate(only.terms) if key in term.runner._sightings] == [shard_of(anew, SHARDS)]
-
-
 async def test_a_shard_is_given_away_when_its_passes_have_ended() -> None:
     """What waits is dropped, for it is another's now; what is under way is waited for."""
     controller = Controller(FakeCluster(), ControllerSettings(shards=SHARDS), VirtualClock())  # type: ignore[arg-type]
