@@ -1,9 +1,11 @@
 """An HTTPS proxy between one replica and its API server that can be cut, held and made slow, and that counts what passes.
 
 It ends TLS on both sides, because a bad day is told in requests. A *cut* breaks every connection and refuses new ones. A *hold* takes what
-is sent and lets nothing through, as a network that drops packets does; when it ends everything is delivered, also what its sender has long
-given up (a kernel goes on sending what a closed socket still had to say). A *delay* keeps each request back for half the time before the
-server sees it, and each answer for the other half. One replica, one proxy: the calls it kept are that replica's calls.
+is sent and lets nothing through, as a network that drops packets does; when it ends everything is delivered, also a write that its sender
+has long given up (a kernel goes on sending what a closed socket still had to say). A read that was given up changes nothing and is dropped:
+hundreds of them at once would stall this process, in which the embedded API server and the other replica's proxy live too. A *delay* keeps
+each request back for half the time before the server sees it, and each answer for the other half. One replica, one proxy: the calls it kept
+are that replica's calls.
 """
 
 import asyncio
@@ -193,6 +195,8 @@ class FaultProxy:
         await self._pass()
         if call.is_write:
             await self._writes_open.wait()
+        elif request.transport is None:
+            return web.Response(status=502)
         try:
             async with self._send(request, call) as answer:
                 body = await answer.read()
@@ -209,6 +213,8 @@ class FaultProxy:
 
     async def _watched(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         await self._pass()
+        if request.transport is None:
+            return web.Response(status=502)
         task = asyncio.current_task()
         assert task is not None
         self._watches.add(task)

@@ -32,12 +32,13 @@ WEBHOOK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """One review's fate: `outcome` is admitted, refused, cannot-judge (500), late, no-connection, no-handshake or no-answer."""
+    """One review's fate: `outcome` is admitted, refused, cannot-judge (500, and its `why`), late, no-connection, -handshake, -answer."""
 
     at: float
     seconds: float
     outcome: str
     reads: bool
+    why: str = ""
 
 
 @dataclass(slots=True)
@@ -58,6 +59,11 @@ class Tally:
     def worst(self) -> float:
         """Seconds; of all."""
         return max((r.seconds for r in self.reviews), default=0.0)
+
+    def unanswered(self) -> list[str]:
+        """Those without a verdict, a line each: when, after how long, and why."""
+        without = [r for r in self.reviews if r.outcome not in {"admitted", "refused"}]
+        return [f"{r.at - self.reviews[0].at:.1f} s in: {r.outcome} after {r.seconds:.1f} s {r.why}".rstrip() for r in without]
 
     def __str__(self) -> str:
         outcomes = {r.outcome for r in self.reviews} - {"admitted"}
@@ -161,10 +167,12 @@ class Pump:
         assert trust is not None
         obj = body_of("reviewed", reads=reads)
         uid, body = review_of(obj, self._namespace)
+        why = ""
         try:
             async with asyncio.timeout(WEBHOOK_SECONDS):
                 code, text = await exchange(port, trust, "POST", "/validate-modeldeployment?timeout=10s", body)
             outcome = _outcome(code, text, uid)
+            why = json.loads(text)["response"]["status"]["message"] if code == 500 else ""
         except TimeoutError:
             outcome = "late"
         except ssl.SSLError:
@@ -173,7 +181,7 @@ class Pump:
             outcome = "no-connection"
         except (OSError, ValueError):
             outcome = "no-answer"
-        self.reviews[name].append(Review(began, time.monotonic() - began, outcome, reads))
+        self.reviews[name].append(Review(began, time.monotonic() - began, outcome, reads, why))
 
     async def _write(self) -> None:
         async def once(client: Client) -> None:
