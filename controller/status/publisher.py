@@ -1,7 +1,7 @@
 """KV-event publishers: which roles produce cache blocks, and whether their Pods are rendered to publish.
 
-With live Pods it is their own rendering that counts: `--kv-events-config` among the arguments of `main`, and the two ports. Without any,
-it is what would be rendered: llm-d-router with vLLM and the operator's own command.
+With live Pods it is their own rendering that counts: `--kv-events-config` in the command line of `main`, and the two ports. Without any, it
+is what would be rendered: llm-d-router with vLLM and the operator's own command.
 
 Source: seed "Serving endpoints" and "KVEventsPublishing", status facts 3.9.
 """

@@ -58,7 +58,7 @@ class View:
     selection: Selection
     intents: tuple[Removal, ...]
     every_member_answers: frozenset[str] = frozenset()
-    """Roles each of whose members serves requests itself; elsewhere the leader answers for a replica of several Pods."""
+    """Roles each of whose members serves requests itself, as they are declared or deployed; elsewhere the leader answers for all."""
 
     @property
     def now(self) -> datetime:

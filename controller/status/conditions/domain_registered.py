@@ -17,6 +17,8 @@ def judge(deployment: ModelDeployment, binding: KVCachePoolBinding | None) -> Ve
     where = f"Binding {cache.pool_ref.name} of namespace {deployment.metadata.namespace}"
     if binding is None:
         return verdict(DOMAIN_REGISTERED, "BindingNotFound", f"{where} does not exist.")
+    pool, domain = binding.spec.pool_ref.name, binding.spec.domain.name
+    where = f"{where} (pool {pool}, domain {domain})"
     if binding.metadata.deleting:
         return verdict(DOMAIN_REGISTERED, "BindingDeleting", f"{where} is being deleted.")
     if binding.status.phase != "Ready":
@@ -25,9 +27,9 @@ def judge(deployment: ModelDeployment, binding: KVCachePoolBinding | None) -> Ve
         return verdict(DOMAIN_REGISTERED, "BindingNotReady", f"{where} {phase}{note}")
     granted = condition(binding.status.conditions, "QuotaGranted")
     if granted is None or granted.status != "True":
-        return verdict(DOMAIN_REGISTERED, "BindingNotReady", f"{where} is Ready, but its quota is not granted.")
-    pool, domain = binding.spec.pool_ref.name, binding.spec.domain.name
-    return verdict(DOMAIN_REGISTERED, "Registered", f"{where} resolved: pool {pool}, domain {domain}.")
+        quota = "is not granted" if granted is not None and granted.status == "False" else "is not known to be granted"
+        return verdict(DOMAIN_REGISTERED, "BindingNotReady", f"{where} is Ready, but its quota {quota}.")
+    return verdict(DOMAIN_REGISTERED, "Registered", f"{where} resolved.")
 
 
 def published(binding: KVCachePoolBinding) -> CacheStatus:

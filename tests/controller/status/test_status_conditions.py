@@ -18,10 +18,15 @@ def check(found: Scene, kind: str, verdict: Verdict, *texts: str) -> None:
 DOMAIN: dict[str, tuple[Callable[[], Scene], Verdict, tuple[str, ...]]] = {
     "no cache declared": (scene, ("True", "NotApplicable"), ()),
     "no Binding": (lambda: scene().cache(None), ("False", "BindingNotFound"), ("Binding b", "team-a")),
-    "a Binding on its way out": (lambda: scene().cache(deleting=True), ("False", "BindingDeleting"), ()),
+    "a Binding on its way out": (lambda: scene().cache(deleting=True), ("False", "BindingDeleting"), ("b", "pool-a", "d1")),
     "not observed yet": (lambda: scene().cache(""), ("False", "BindingNotReady"), ("not been observed",)),
     "in error": (lambda: scene().cache("Error", phaseMessage="no space"), ("False", "BindingNotReady"), ("Error", "no space")),
-    "ready without quota": (lambda: scene().cache(granted=False), ("False", "BindingNotReady"), ("quota",)),
+    "ready without quota": (lambda: scene().cache(granted=False), ("False", "BindingNotReady"), ("quota is not granted",)),
+    "ready, and nobody says that quota is granted": (
+        lambda: scene().cache(conditions=[]),
+        ("False", "BindingNotReady"),
+        ("quota is not known to be granted",),
+    ),
     "ready and granted": (lambda: scene().cache(), ("True", "Registered"), ("b", "pool-a", "d1")),
 }
 
