@@ -30,6 +30,7 @@ from kube.errors import (
 )
 from kube.lines import LineSplitter
 from kube.resources import PODS, Resource
+from kube.shallow import shallow
 
 CLUSTER = Resource("x.io", "v1", "things", "Thing", namespaced=False)
 
@@ -78,6 +79,42 @@ async def test_one_item_without_its_shape_leaves_the_whole_page_as_it_came() -> 
     assert not found.shaped
     assert [bytes(raw) for raw in found.items] == [bytes(raw) for raw in found.raws()]
     assert [msgspec.json.decode(raw)["n"] for raw in found.items] == ["a", 1]
+
+
+DEEP = b'{"n":"deep","managedFields":' + b'{"f:a":[' * 4500 + b"1" + b"]}" * 4500 + b"}"
+
+
+@pytest.mark.parametrize("shape", [None, Named])
+async def test_an_object_deeper_than_the_decoder_bears_hides_no_other(shape: type[Named] | None) -> None:
+    """Anybody who may create one object of a kind could otherwise keep everybody from reading any."""
+    listed = web.Response(body=b'{"metadata":{"resourceVersion":"7"},"items":[{"n":"a"},' + DEEP + b',{"n":"b"}]}')
+    async with served(Script([listed])) as client:
+        (found,) = [each async for each in client.pages(PODS, shape=shape)]
+    assert [msgspec.json.decode(raw)["n"] for raw in found.raws()] == ["a", "deep", "b"]
+
+
+async def test_an_event_deeper_than_the_decoder_bears_is_an_event() -> None:
+    """Nor could a watch go past it."""
+    lines = [b'{"type":"ADDED","object":' + DEEP + b"}\n", b'{"type":"DELETED","object":{"n":"b"}}\n']
+    async with served(Script([stream(*lines)])) as client, aclosing(client.watch(PODS, resource_version="7")) as events:
+        seen = [(event.type, msgspec.json.decode(event.object)["n"]) async for event in events]
+    assert seen == [("ADDED", "deep"), ("DELETED", "b")]
+
+
+@pytest.mark.parametrize(
+    ("text", "depth", "cut"),
+    [
+        pytest.param(b'{"a":[1,{"b":[2]}],"c":{"d":{}}}', 2, b'{"a":[1,null],"c":{"d":null}}', id="what lies below the depth is null"),
+        pytest.param(b'{"a":"[[[{\\"","b":[[]]}', 2, b'{"a":"[[[{\\"","b":[null]}', id="brackets in texts are none"),
+        pytest.param(b'{"a":"\\\\","b":[[]]}', 2, b'{"a":"\\\\","b":[null]}', id="a text that ends in a backslash ends"),
+        pytest.param(b'[[],[[1],"x"],[]]', 2, b'[[],[null,"x"],[]]', id="several, one after the other"),
+        pytest.param(b"[[[1", 2, b"[[null", id="what is no JSON stays none"),
+        pytest.param(b"7", 2, b"7", id="nothing to cut"),
+    ],
+)
+def test_what_is_too_deep_is_cut_off(text: bytes, depth: int, cut: bytes) -> None:
+    """And nothing else is touched."""
+    assert shallow(text, depth) == cut
 
 
 def test_an_empty_name_is_no_collection() -> None:
