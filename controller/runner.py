@@ -6,7 +6,9 @@ cache then has, never replayed. A defect in the judgement concerns one deploymen
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Final, Protocol
 
 import msgspec
@@ -37,6 +39,10 @@ AFTER_DEFECT: Final = 30.0
 LOOK_AGAIN: Final = 1.0
 
 log = structlog.get_logger("controller.runner")
+
+# A pass is told by a number, and by a text that no other start of a process has.
+_PROCESS: Final = secrets.token_hex(4)
+_PASSES: Final = count(1)
 
 # Children of labelled metrics, looked up once: a look-up costs as much as judging a Pod.
 _ACTIVE = metrics.ACTIVE_WORKERS.labels(metrics.CONTROLLER)
@@ -130,7 +136,18 @@ class Runner:
         self._sightings.clear()
 
     async def run(self, key: Key) -> None:
-        """One pass, with its outcome counted and its repetition arranged; in a span where somebody traces."""
+        """One pass, with its outcome counted and its repetition arranged; in a span where somebody traces.
+
+        Whatever is logged meanwhile, by whomever, says of which pass it is.
+        """
+        # `bound_contextvars` would cost as much as judging some Pods.
+        told = structlog.contextvars.bind_contextvars(controller=metrics.CONTROLLER, reconcileID=f"{_PROCESS}-{next(_PASSES)}")
+        try:
+            await self._traced(key)
+        finally:
+            structlog.contextvars.reset_contextvars(**told)
+
+    async def _traced(self, key: Key) -> None:
         if self._spans is None:
             await self._run(key)
             return
