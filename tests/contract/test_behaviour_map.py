@@ -46,13 +46,13 @@ SHOWN: dict[str, tuple[str, ...]] = {
     ),
     "bh.status-write.failed-pod-list-writes-no-status": (
         END_TO_END,
-        "controller/test_runtime.py::test_a_failed_list_writes_no_status",
+        "controller/test_reliance.py::test_a_failed_list_writes_no_status",
         "cluster/test_lives.py::test_a_refused_list_writes_no_status_and_the_check_says_so",
     ),
     "bh.status-write.kueue-absent-although-the-kind-is-served": (
         END_TO_END,
         PURE,
-        "controller/test_runtime.py::test_kueue_absent_reads_no_workload",
+        "controller/test_reliance.py::test_kueue_absent_reads_no_workload",
     ),
     "bh.status-write.same-input-same-bytes": (END_TO_END, PURE),
     "bh.retirement.the-field-is-cleared-with-an-explicit-null": (END_TO_END, PURE),

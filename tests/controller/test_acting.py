@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from atwork import World, running, settings
 from cluster import FakeCluster, Request
-from test_runtime import World, running, settings
 from things import deployment, pod, router_pod, workload
 from virtual import settle
 

@@ -14,10 +14,12 @@ import httpx
 import pytest
 import respx
 import test_acting
+import test_reliance
 import test_runtime
-from cluster import FakeCluster
-from test_runtime import World, running, settings
+from atwork import World, running, settings
+from cluster import FakeCluster, Request
 from things import deployment, pod, router, router_pod, workload
+from virtual import settle
 
 from controller.settings import ObserverSettings
 from controller.status.groups import generation_of
@@ -32,8 +34,8 @@ OTHER_ROOMS = {
 Case = Callable[[], Awaitable[None]]
 COVERED: dict[str, Case] = {
     "bh.status-write.second-identical-pass-writes-nothing": test_runtime.test_a_second_identical_pass_writes_nothing,
-    "bh.status-write.failed-pod-list-writes-no-status": lambda: test_runtime.test_a_failed_list_writes_no_status("Pod"),
-    "bh.status-write.kueue-absent-although-the-kind-is-served": test_runtime.test_kueue_absent_reads_no_workload,
+    "bh.status-write.failed-pod-list-writes-no-status": lambda: test_reliance.test_a_failed_list_writes_no_status("Pod"),
+    "bh.status-write.kueue-absent-although-the-kind-is-served": test_reliance.test_kueue_absent_reads_no_workload,
     "bh.retirement.shared-workload-survives": test_acting.test_a_shared_workload_survives,
     "bh.retirement.sole-workload-is-deleted": test_acting.test_deleting_deletes_by_uid_the_targets_and_their_workload,
     "bh.retirement.the-field-is-cleared-with-an-explicit-null": test_acting.test_deleting_deletes_by_uid_the_targets_and_their_workload,
@@ -143,7 +145,7 @@ async def membership_changed() -> None:
             made = world.api.get_object("ModelDeployment", "chat")
             name = f"chat-{world.api.version}"
             world.api.put(pod(made, name, 1).ready().at(f"10.0.1.{world.api.version % 250}").json)
-            await test_runtime.settle(40)
+            await settle(40)
         return httpx.Response(200, json=document(worker()))
 
     async with routed(answer) as world:
@@ -188,7 +190,7 @@ async def retention() -> None:
         api.put(workload(api.put(pod(made, "chat-0").ready().json)))
         api.deaf.add("Pod")
 
-        def vanish(request: test_runtime.Request, api: FakeCluster = api, gone: bool = gone) -> None:
+        def vanish(request: Request, api: FakeCluster = api, gone: bool = gone) -> None:
             """The cache has listed the member by the time that the deployment's own Pods are asked for."""
             if (
                 gone

@@ -7,8 +7,8 @@ from dataclasses import replace
 import httpx
 import pytest
 import respx
+from atwork import running, settings
 from cluster import FakeCluster
-from test_runtime import running, settings
 from things import Thing, deployment, pod, workload
 
 from controller.settings import ObserverSettings

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from atwork import ready_deployment, settings
 from cluster import FakeCluster, Request
-from test_runtime import ready_deployment, settings
 from virtual import VirtualClock, settle
 
 from controller.election import Election

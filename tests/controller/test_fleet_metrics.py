@@ -1,8 +1,8 @@
 """What `/metrics` says of the fleet: nulls have no sample, Unknown has its own, followers say nothing."""
 
+from atwork import ready_deployment, running, settings
 from cluster import FakeCluster
 from prometheus_client import REGISTRY, generate_latest
-from test_runtime import ready_deployment, running, settings
 from things import deployment
 from virtual import VirtualClock, settle
 

@@ -1,8 +1,8 @@
 """What a reflector makes of refusals, storms and kinds that come and go."""
 
 import pytest
+from atwork import ready_deployment, running, whole_lists
 from cluster import FakeCluster, Request
-from test_runtime import ready_deployment, running, whole_lists
 from things import Thing, deployment, pod
 
 from controller.kinds import KindName
