@@ -2,10 +2,13 @@
 
     AdmissionError
     ├── MalformedReviewError   400  the bytes are no review that can be judged
+    │   ├── BrokenReviewError       the review itself (webhooks.wire)
+    │   └── WrongShapeError         the object in it: JSON of other types than its kind's (webhooks.wire)
     ├── UnsupportedMediaError  415  the body is not declared as JSON
-    ├── ReviewTooLargeError    413  the body is longer than the limit
-    ├── LookupFailedError  500  an object the rules need could not be read
-    └── CannotJudgeError   500  an object was read, and says that it cannot be judged by yet
+    ├── ReviewTooLargeError    413  the body, or what it holds, is more than the limit
+    ├── TooManyBytesError      503  other senders' bodies fill what may be held at a time
+    ├── LookupFailedError      500  an object the rules need could not be read
+    └── CannotJudgeError       500  an object was read, and says that it cannot be judged by yet
 
 A refusal is no error: it is an answer. A look-up that found nothing is no error either.
 """
@@ -35,7 +38,7 @@ class UnsupportedMediaError(AdmissionError):
 
 
 class ReviewTooLargeError(AdmissionError):
-    """The body is longer than the limit."""
+    """The body is longer than the limit, or holds more values."""
 
     code = 413
     reason = "RequestEntityTooLarge"

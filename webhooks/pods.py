@@ -2,14 +2,13 @@
 
 from api import keys
 from api.objects import ModelDeployment, ObjectMeta, Role
+from engines.table import ENGINES
 from webhooks import response, wire
 from webhooks.gates import gate_patch
 from webhooks.gates.pod import PodShape, pod_decoder
 from webhooks.lookups import Lookup
 from webhooks.response import Response
 from webhooks.wire import Request
-
-ENGINES = frozenset({"vLLM", "SGLang"})
 
 
 class PodReviews:

@@ -1,56 +1,38 @@
-"""Kubernetes quantities by value: `16Gi` and `16384Mi` are one quantity, `1.5` is none of whole cards."""
+"""Kubernetes quantities by value, remembered: `16Gi` and `16384Mi` are one quantity, `1.5` is none of whole cards.
 
-import re
-from decimal import Decimal
+How one is read is `api.quantity`'s business; here what cannot be read is None instead of an error.
+"""
+
+from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-_FORM: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(Ki|[MGTPE]i?|[numk]|))", re.ASCII)
-_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+from api.quantity import parse
 
 Written = str | int | float
 
 LONGEST: Final = 64
 
 
-def parse_quantity(written: Written) -> Decimal | None:
-    """The value of a quantity as written, or None for a text that is no quantity."""
-    if isinstance(written, str):
-        return _parse(written) if len(written) <= LONGEST else None
-    # JSON's true is an int to Python.
-    return None if isinstance(written, bool) else Decimal(str(written))
+def parse_quantity(written: Written) -> Fraction | None:
+    """The value of a quantity as written, or None for what is no quantity."""
+    if isinstance(written, bool):  # JSON's true is an int to Python, and equal to 1
+        return None
+    return _parse(written) if not isinstance(written, str) or len(written) <= LONGEST else None
 
 
 @lru_cache(maxsize=1024)
-def _parse(written: str) -> Decimal | None:
-    match = _FORM.fullmatch(written)
-    if match is None:
+def _parse(written: Written) -> Fraction | None:
+    try:
+        return parse(written)
+    except ValueError:
         return None
-    number, exponent, suffix = match.groups()
-    value = Decimal(number)
-    if exponent:
-        power = int(exponent[1:])
-        return value.scaleb(power) if abs(power) <= 30 else None
-    if suffix in _DECIMAL:
-        return value.scaleb(_DECIMAL[suffix])
-    return value * (1 << _BINARY[suffix]) if suffix in _BINARY else None
 
 
 def whole(written: Written) -> int | None:
     """A quantity as an integer, or None when it is fractional or no quantity."""
-    if isinstance(written, str) and len(written) <= LONGEST:
-        return _whole(written)
-    return _as_integer(parse_quantity(written))
-
-
-@lru_cache(maxsize=1024)
-def _whole(written: str) -> int | None:
-    return _as_integer(_parse(written))
-
-
-def _as_integer(value: Decimal | None) -> int | None:
-    return int(value) if value is not None and value == value.to_integral_value() else None
+    value = parse_quantity(written)
+    return value.numerator if value is not None and value.denominator == 1 else None
 
 
 def same_quantity(a: Written | None, b: Written | None) -> bool:

@@ -27,3 +27,12 @@ def read_line(
     if usual(argv, env):
         return _remembered(engine, version, argv, env, ports=ports)
     return read_argv(engine, version, argv, env, ports=ports)
+
+
+def tensor_size(reading: RoleReading) -> int | None:
+    """The tensor size that a line declares, 1 where it declares none, None where its value cannot be read."""
+    given = reading.option("tensor_parallel_size")
+    if given is None:
+        broken = any(fault.dest == "tensor_parallel_size" for fault in reading.reading.faults)
+        return None if broken else 1
+    return given.stored if isinstance(given.stored, int) and given.stored >= 1 and not given.unresolved else None

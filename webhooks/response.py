@@ -67,9 +67,7 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     response: Response
 
 
-def allow(
-    *, patch: bytes | None = None, audit: dict[str, str] | None = None, warnings: tuple[str, ...] = (), message: str = ""
-) -> Response:
+def allow(*, patch: bytes | None = None, audit: dict[str, str] | None = None, warnings: tuple[str, ...] = ()) -> Response:
     """A review that passes."""
     return Response(
         allowed=True,
@@ -77,7 +75,6 @@ def allow(
         patch_type="JSONPatch" if patch is not None else UNSET,
         audit_annotations=audit or {},
         warnings=warnings,
-        status=Status(message=message, code=200) if message else None,
     )
 
 

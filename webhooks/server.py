@@ -1,7 +1,8 @@
 """From review bytes to answer bytes: which handler answers which path, and what every failure looks like on the wire.
 
-`review` never raises. A refusal is HTTP 200 with `allowed: false`. What could not be judged (a failed read, a crash) is HTTP 500 with a
-complete review as its body, so that failurePolicy decides and the sender still sees its uid. Source: decisions D4 and D5, lessons F83, F84.
+`review` never raises. A refusal is HTTP 200 with `allowed: false`. What could not be judged is HTTP 400 or 413 where the sender's bytes are
+at fault and 500 otherwise (a failed read, a crash), with a complete review as its body, so that failurePolicy decides and the sender still
+sees its uid. Source: decisions D4 and D5, lessons F83, F84.
 """
 
 import time
@@ -36,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ReviewServer:
-    """Answers reviews. One per process; it holds no state between reviews."""
+    """Answers reviews. One per process; what it remembers between reviews changes no answer, only the time."""
 
     def __init__(
         self, lookup: Lookup, settings: AdmissionSettings, metrics: AdmissionMetrics | None = None, seconds: float = REVIEW_SECONDS

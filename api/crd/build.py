@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from api.schema.quantity import PATTERN as QUANTITY
+from api.quantity import PATTERN as QUANTITY
 
 Schema = dict[str, Any]
 

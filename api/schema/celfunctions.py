@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final
 
-from api.schema import quantity
+from api import quantity
 from api.schema.celvalues import INT64, CelError, Type, duration, equal, less, timestamp, type_of
 
 Function = Callable[..., Any]

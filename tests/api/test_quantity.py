@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from api.schema.quantity import is_quantity, parse
+from api.quantity import is_quantity, parse
 
 READ = {
     "0": Fraction(0),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from api.objects import InstanceType, ModelDeployment, Role
 from webhooks.patch import Operation, add
-from webhooks.readings import read_line
+from webhooks.readings import read_line, tensor_size
 
 
 def _open(role: Role) -> bool:
@@ -43,8 +43,4 @@ def _cards(deployment: ModelDeployment, role: Role) -> int | None:
     engine = deployment.spec.engine
     if role.elastic_ep is None or engine.name != "vLLM":
         return 1
-    reading = read_line(engine.name, engine.version, role.extra_args, role.env)
-    given = reading.option("tensor_parallel_size")
-    if given is None:
-        return None if any(fault.dest == "tensor_parallel_size" for fault in reading.reading.faults) else 1
-    return given.stored if isinstance(given.stored, int) and given.stored >= 1 and not given.unresolved else None
+    return tensor_size(read_line(engine.name, engine.version, role.extra_args, role.env))

@@ -4,7 +4,7 @@ A type that does not exist is a finding; a type that has not been observed yet c
 """
 
 from collections.abc import Iterator
-from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from api.objects import InstanceType, RoleResources
@@ -93,9 +93,9 @@ def _offered(slicing: dict[str, Any], how: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and _count(found.get("count")) > 0 else None
 
 
-def _count(written: Any) -> Decimal:
+def _count(written: Any) -> Fraction:
     value = parse_quantity(written) if isinstance(written, str | int | float) else None
-    return value if value is not None else Decimal(0)
+    return value if value is not None else Fraction(0)
 
 
 @rule(

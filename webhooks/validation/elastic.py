@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from api.objects import RoleResources
 from engines.facade import RoleReading
 from webhooks.quantity import parse_quantity, same_quantity
+from webhooks.readings import tensor_size
 from webhooks.validation.findings import Problem, rule
 from webhooks.validation.subject import RoleView, Subject
 
@@ -52,22 +53,13 @@ def _elastic(subject: Subject) -> Iterator[tuple[RoleView, int]]:
             yield view, view.role.elastic_ep.width
 
 
-def tensor_size(reading: RoleReading) -> int | None:
-    """The tensor size that a line declares, 1 where it declares none, None where its value cannot be read."""
-    given = reading.option("tensor_parallel_size")
-    if given is None:
-        broken = any(fault.dest == "tensor_parallel_size" for fault in reading.reading.faults)
-        return None if broken else 1
-    return given.stored if isinstance(given.stored, int) and given.stored >= 1 and not given.unresolved else None
-
-
 def max_size(reading: RoleReading) -> int | None:
     """The last `--elastic-ep-max-dp-size` that can be read, or None."""
     given = reading.option(_MAX)
     return given.stored if given is not None and isinstance(given.stored, int) and given.stored >= 1 else None
 
 
-def _readable(subject: Subject) -> bool:
+def _vllm(subject: Subject) -> bool:
     return subject.spec.engine.name == "vLLM"
 
 
@@ -102,7 +94,7 @@ def elastic_width(subject: Subject) -> Iterator[Problem]:
         field = f"{view.path}.elasticEp.width"
         if not NARROWEST <= width <= WIDEST:
             yield Problem(field=field, value=width, said=f"must be {NARROWEST} to {WIDEST}")
-        if _readable(subject) and not view.taken_over:
+        if _vllm(subject) and not view.taken_over:
             most = max_size(view.reading(subject.spec))
             if most is not None and width > most:
                 yield Problem(field=field, value=width, said=f"is above --elastic-ep-max-dp-size {most}")
@@ -118,7 +110,7 @@ def elastic_width(subject: Subject) -> Iterator[Problem]:
 )
 def elastic_arguments(subject: Subject) -> Iterator[Problem]:
     """The operator derives the rest of the shape from them."""
-    if not _readable(subject):
+    if not _vllm(subject):
         return
     for view, _ in _elastic(subject):
         if not view.judges_line or view.taken_over:
@@ -161,7 +153,7 @@ def elastic_cards(subject: Subject) -> Iterator[Problem]:
         if resources is None:
             continue
         path = f"{view.path}.resources"
-        tensor = tensor_size(view.reading(subject.spec)) if _readable(subject) and not view.taken_over else None
+        tensor = tensor_size(view.reading(subject.spec)) if _vllm(subject) and not view.taken_over else None
         if resources.accelerator is not None and tensor is not None and not same_quantity(resources.accelerator, tensor):
             yield Problem(field=f"{path}.accelerator", value=resources.accelerator, said=f"must be the tensor size {tensor}")
         if resources.accelerator_sliced_memory_percentage:
@@ -288,7 +280,7 @@ def elastic_shape_kept(subject: Subject) -> Iterator[Problem]:
             yield Problem(
                 field=f"{view.path}.elasticEp.width", reason="Forbidden", said=f"cannot shrink from {old.elastic_ep.width} to {width}"
             )
-        if view.judges_line and _readable(subject) and former.engine.name == "vLLM":
+        if view.judges_line and _vllm(subject) and former.engine.name == "vLLM":
             yield from _arguments_kept(view, RoleView(view.index, old, None, former).reading(former), view.reading(subject.spec))
 
 

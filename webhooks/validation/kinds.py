@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
+from engines.table import ENGINES
 from webhooks.validation.features import KINDS
 from webhooks.validation.findings import Problem, rule
 from webhooks.validation.subject import Subject
-
-ENGINES = frozenset({"vLLM", "SGLang"})
 
 
 def _mixed(subject: Subject) -> bool:

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from api import keys
 from api.objects import ModelDeploymentSpec, Role
+from engines.table import ENGINES
 from webhooks.validation.findings import Problem, rule
-from webhooks.validation.subject import ENGINES, RoleView, Subject
+from webhooks.validation.subject import RoleView, Subject
 
 
 def _direct_decoder(spec: ModelDeploymentSpec, role: Role) -> bool:

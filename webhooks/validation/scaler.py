@@ -1,7 +1,7 @@
 """Rules on a ModelDeploymentScaler. Source: admission facts 2.1 and 2.2."""
 
 from collections.abc import Callable, Iterable, Iterator
-from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -27,7 +27,6 @@ class ScalerRule(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     fields: tuple[str, ...]
     check: Callable[[ScalerSubject], Iterable[Problem]]
-    phase: str = "object"
     source: str = "2"
 
 
@@ -149,7 +148,7 @@ def _targets(subject: ScalerSubject, targets: Any, path: str) -> Iterator[Proble
             yield Problem(field=f"{path}.roleTargets[{index}].target", value=written, said="must be a quantity above zero")
 
 
-def _quantity(written: Any) -> Decimal | None:
+def _quantity(written: Any) -> Fraction | None:
     return parse_quantity(written) if isinstance(written, str | int | float) and not isinstance(written, bool) else None
 
 

@@ -10,11 +10,10 @@ import msgspec
 
 from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDeploymentSpec, Role
 from engines.facade import RoleReading
+from engines.table import ENGINES
 from webhooks.readings import read_line
 from webhooks.settings import AdmissionSettings
 from webhooks.validation.features import features_of
-
-ENGINES = frozenset({"vLLM", "SGLang"})
 
 
 def expanded(spec: ModelDeploymentSpec, role: Role) -> tuple[str, ...]:
