@@ -21,6 +21,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.fleet.process import memory_mib
 from bench.reviews import pod_review, update_review
 from bench.trust import certificate
 
@@ -48,14 +49,6 @@ def cpu_seconds(pid: int) -> float:
         return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident_mib(pid: int) -> float:
-    """Resident memory of the process, MiB."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
 
 
 class Server:
@@ -147,7 +140,7 @@ def bench_reviews(console: Console, scale: float) -> dict[str, Any]:
                 rows.append({"server": name, "verb": "small alone", "size": "4 KiB", "connections": 8, **alone})
                 rows.append({"server": name, "verb": "small beside 256 KiB", "size": "4 KiB", "connections": 8, **beside})
                 rows.append(
-                    {"server": name, "verb": "resident MiB", "size": "", "connections": 0, "cpu_us": resident_mib(server.process.pid)}
+                    {"server": name, "verb": "resident MiB", "size": "", "connections": 0, "cpu_us": memory_mib(server.process.pid)[0]}
                 )
             finally:
                 server.stop()

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from bench.fleet.process import memory_mib
 from bench.load import FRESH, read_response, render
 from bench.reviews import update_review
 from bench.trust import certificate
@@ -264,14 +265,6 @@ async def good(port: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def resident(pid: int) -> int:
-    """MiB that a process has in memory, at most so far (Linux)."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) >> 10
-    return -1
-
-
 async def round_of(name: str, seconds: float = SECONDS) -> dict[str, Any]:
     """One attack on a fresh server."""
     from bench.serve import listen
@@ -294,7 +287,7 @@ async def round_of(name: str, seconds: float = SECONDS) -> dict[str, Any]:
             async with asyncio.timeout(120):
                 said = json.loads(await asyncio.to_thread(attacker.stdout.readline))["said"]
             figures = await good(port, seconds)
-            return {"attack": name, "said": said, **figures, "server_peak_mib": resident(server.pid)}
+            return {"attack": name, "said": said, **figures, "server_peak_mib": round(memory_mib(server.pid)[1])}
         finally:
             for process in (attacker, server):
                 if process is not None:

@@ -11,7 +11,6 @@ and nothing else; before each start its Secret of certificates and its Lease are
 
 import asyncio
 import contextlib
-import os
 import resource
 import statistics
 import subprocess
@@ -20,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from bench.fleet.process import cpu_seconds, memory_mib
 
 STARTS = 5
 READY_SECONDS = 60.0
@@ -41,17 +42,6 @@ def child(*command: str) -> tuple[float, float]:
     subprocess.run(command, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, after.ru_maxrss / 1024
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of the process, all threads, since its birth; the kernel counts in hundredths."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident_mib(pid: int) -> float:
-    """Resident memory of the process."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 async def _ready(port: int) -> bool:
@@ -84,7 +74,7 @@ async def _one(kubeconfig: Path) -> dict[str, float]:
                     log.seek(0)
                     raise RuntimeError(log.read().decode(errors="replace"))
                 await asyncio.sleep(LOOK_SECONDS)
-            return {"cpu": cpu_seconds(process.pid), "wall": time.monotonic() - begun, "mib": resident_mib(process.pid)}
+            return {"cpu": cpu_seconds(process.pid), "wall": time.monotonic() - begun, "mib": memory_mib(process.pid)[0]}
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
