@@ -31,6 +31,7 @@ Document = Mapping[str, Any]
 K = TypeVar("K")
 
 SCHEMA = "MD000"
+UNOBSERVED = "MD001"
 JUDGED = (keys.MODEL_DEPLOYMENT, keys.MODEL_DEPLOYMENT_SCALER)
 
 
@@ -92,9 +93,6 @@ class _Linter:
             found = self._deployment(stored, held) if document.get("kind") == keys.MODEL_DEPLOYMENT else self._scaler(stored, held)
         except msgspec.ValidationError:
             return  # the schema said what is wrong with the shape
-        except CannotJudgeError as error:
-            yield LintFinding(id="MD001", severity="warning", object=who, field="spec.roles", message=str(error), index=index)
-            return
         taken = {fault.field for fault in faults}
         for finding in found:
             if finding.field not in taken or finding.refuses:
@@ -107,10 +105,8 @@ class _Linter:
         subject = Subject(
             new.spec, old.spec if old is not None else None, name=expected_name(new.metadata), settings=self._settings
         ).beside(self._types, self._fabric(new))
-        findings = registry.judge(subject)
-        if not findings and subject.fabric is not None:
-            findings = registry.judge_rest(subject)
-        refused = frozenset(finding.field for finding in findings)
+        findings = _judged(subject) if old is None or not old.metadata.deleting else ()
+        refused = frozenset(finding.field for finding in findings if finding.refuses)
         return (*self._fenced(new, old), *findings, *advise_all(subject, refused))
 
     def _fabric(self, new: ModelDeployment) -> Fabric | None:
@@ -133,8 +129,24 @@ class _Linter:
 
     def _scaler(self, stored: Document, held: Document | None) -> tuple[Finding, ...]:
         new = read_document(stored, ModelDeploymentScaler)
+        old = read_document(held, ModelDeploymentScaler) if held is not None else None
+        if (old or new).metadata.deleting:
+            return ()
         others = tuple(s for s in self._scalers if s.metadata.namespace == new.metadata.namespace)
-        return judge_scaler(ScalerSubject(new, read_document(held, ModelDeploymentScaler) if held is not None else None, others))
+        return judge_scaler(ScalerSubject(new, old, others))
+
+
+def _judged(subject: Subject) -> tuple[Finding, ...]:
+    """What the rules say; where a type has not been observed yet, what they say without the types, and that it has not."""
+    findings = registry.judge(subject, ("object",))
+    try:
+        findings = (*findings, *registry.judge(subject, ("types",)))
+        if not findings and subject.fabric is not None:
+            findings = registry.judge_rest(subject)
+    except CannotJudgeError as error:
+        unobserved = Finding(rule=UNOBSERVED, name="", field="spec.roles", message=str(error), refuses=False, severity="warning")
+        findings = (*findings, unobserved)
+    return findings
 
 
 def _of_kind(documents: Sequence[Document], shape: type[K], kind: str) -> tuple[K, ...]:
@@ -149,7 +161,7 @@ def _of_kind(documents: Sequence[Document], shape: type[K], kind: str) -> tuple[
 
 
 def _stated(finding: Finding, who: str, index: int) -> LintFinding:
-    name = "" if finding.name in {"Arguments", "Fence"} else f"{finding.name}: "
+    name = "" if finding.name in {"Arguments", "Fence", ""} else f"{finding.name}: "
     return LintFinding(
         id=finding.rule,
         severity="error" if finding.refuses else finding.severity,

@@ -58,7 +58,7 @@ def explain(files: tuple[str, ...], user: str, scaler: str | None, usernames: tu
         raise click.UsageError("give at most two objects: the stored one and the new one")
     try:
         objects = [read_document(_object(file, "ModelDeployment"), ModelDeployment) for file in files]
-        owner = Scaler.of(read_document(_object(scaler, "ModelDeploymentScaler"), ModelDeploymentScaler)) if scaler else None
+        owner = read_document(_object(scaler, "ModelDeploymentScaler"), ModelDeploymentScaler) if scaler else None
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     writers = usernames or default_scaler_usernames()
@@ -68,14 +68,16 @@ def explain(files: tuple[str, ...], user: str, scaler: str | None, usernames: tu
         old=target_of(old) if old is not None else None,
         new=target_of(new),
         scaler_writer=bool(user) and user in writers,
-        scaler=owner,
+        scaler=Scaler.of(owner) if owner is not None else None,
     )
+    read = scaler_to_read(write)
+    if read is not None and owner is not None and owner.metadata.name != read:
+        raise click.UsageError(f"the binding names ModelDeploymentScaler {read!r}, {scaler} holds {owner.metadata.name!r}")
     verdict = judge(write)
     click.echo(f"verdict: {'allowed' if verdict.allowed else 'refused'}")
     click.echo(f"writer:  {user or '(nobody)'}, {'a scaler' if write.scaler_writer else 'no scaler'}")
     if verdict.scaler:
         click.echo(f"{'bound:  ' if verdict.bound else 'attempt:'} {verdict.scaler}, term {verdict.term}")
-    read = scaler_to_read(write)
     if read is not None:
         click.echo(f"read:    ModelDeploymentScaler {read} ({'given' if owner is not None else 'not given: taken as gone'})")
     if not verdict.rules:

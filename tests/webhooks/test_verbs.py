@@ -228,6 +228,24 @@ def test_lint_looks_up_what_stands_beside(tmp_path: Path) -> None:
     assert "MD715" in run(lint, write(tmp_path, "c.json", deployment(role().cards(9)), instance_type())).output
 
 
+def test_lint_beside_a_type_that_nobody_observed_yet(tmp_path: Path) -> None:
+    """What can be told without it is told; that it cannot be judged by is a warning."""
+    half = deployment(role(shmSize="0").cards(1, acceleratorSlicedMemoryPercentage=50))
+    unobserved = instance_type() | {"status": {"accelerator": {"capacity": "8"}}}
+    result = run(lint, write(tmp_path, "a.json", half, unobserved))
+    assert [line.split(" ")[1:3] for line in result.output.splitlines()] == [["error:", "MD101"], ["warning:", "MD001"]]
+
+
+def test_lint_of_what_is_on_its_way_out(tmp_path: Path) -> None:
+    """As in admission: beside a stored object that is being deleted only forged annotations are wrong."""
+    wrong = scaler(targetRef={"name": "other"})
+    leaving = scaler() | {"metadata": scaler()["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    old = write(tmp_path, "old.json", deployment().deleting(), leaving)
+    new = write(tmp_path, "new.json", deployment(role(privileged=True)).deleting().bound(1), wrong)
+    told = [line.split(" ")[2] for line in run(lint, new, "--old", old).output.splitlines()]
+    assert told == ["ScalerAnnotationForged", "MD000"]  # the definition itself holds the target
+
+
 def test_lint_of_scalers(tmp_path: Path) -> None:
     """The other kind too, and two that act on one target."""
     result = run(lint, write(tmp_path, "a.json", scaler(name="a"), scaler(name="b")))
@@ -308,6 +326,10 @@ def test_fence_explains_what_passes(tmp_path: Path) -> None:
     shut = run(fence, "explain", "-f", old, "-f", free, "--as", "alice", "--scaler", write(tmp_path, "scaler.yaml", scaler()))
     assert shut.exit_code == 1
     assert "ScalerAlive" in shut.output
+    other = write(tmp_path, "other.yaml", scaler(name="other"))
+    mistaken = run(fence, "explain", "-f", old, "-f", free, "--as", "alice", "--scaler", other)
+    assert mistaken.exit_code == 2
+    assert "the binding names ModelDeploymentScaler 'queue-scaler'" in mistaken.output
     named = run(fence, "explain", "-f", old, "-f", free, "--as", "me", "--scaler-username", "me")
     assert "Release" in named.output
 
