@@ -15,7 +15,7 @@ import structlog
 from api.clock import Clock
 from certs.cluster import Cluster, Meta, watch_object
 from certs.metrics import PUBLISHED
-from kube.errors import Conflict, Invalid, NotFound
+from kube.errors import Conflict, Invalid, KubeError, NotFound
 from kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 
 log = structlog.get_logger("certs")
@@ -77,10 +77,17 @@ class WebhookPublisher:
         self._configurations = configurations
 
     async def publish(self, bundle: bytes) -> None:
-        """Read both configurations and patch what differs; nothing is written where all is equal."""
+        """Read both configurations and patch what differs; nothing is written where all is equal. One that fails keeps no other from it."""
         wanted = base64.b64encode(bundle).decode()
+        failure: KubeError | None = None
         for resource, name in self._configurations:
-            await self._equalise(resource, name, wanted)
+            try:
+                await self._equalise(resource, name, wanted)
+            except KubeError as error:
+                PUBLISHED.labels(name, "failed").inc()
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     async def watch(self, wake: Callable[[], None]) -> None:
         """Created, edited by hand, restored by an agent: each is an event of the configuration."""
@@ -112,7 +119,6 @@ class WebhookPublisher:
                 continue
             except (Conflict, Invalid):
                 if attempt == ATTEMPTS:
-                    PUBLISHED.labels(name, "failed").inc()
                     raise
                 continue
             PUBLISHED.labels(name, "written").inc()

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from certs_world import START, FakeCluster, FakePage, VirtualClock, bundles, handshake, install, serial, settle, webhook_configuration
+from prometheus_client import REGISTRY
 
 from certs.authority import CertAuthority, Profile
 from certs.cluster import watch_object
@@ -383,6 +384,22 @@ async def test_the_first_certificate_is_served_even_unpublished():
         await clock.advance(60)
         assert one.problem is None
         assert published(cluster) == stored(cluster).bundle
+
+
+@pytest.mark.parametrize("verb", ["get", "patch"])
+async def test_a_configuration_that_cannot_be_written_is_counted_and_keeps_no_other_from_its_trust(verb):
+    """The alarm reads the counter, whatever the refusal is; the other configuration's writes go through meanwhile."""
+    cluster, clock = FakeCluster(), VirtualClock()
+    install(cluster)
+    refused = "modelwarden-validating"
+    cluster.fail = lambda asked, name: Forbidden(403, "Forbidden", "no") if (asked, name) == (verb, refused) else None
+    labels = {"configuration": refused, "result": "failed"}
+    before = REGISTRY.get_sample_value("modelwarden_certificate_publications_total", labels) or 0
+    one = keeper(cluster, clock)
+    with pytest.raises(Forbidden):
+        await one.step()
+    assert REGISTRY.get_sample_value("modelwarden_certificate_publications_total", labels) == before + 1
+    assert [bool(bundle) for bundle in bundles(cluster)] == [False, False, True], "two of the one, one of the other"
 
 
 async def test_an_api_server_that_fails_is_asked_again():
