@@ -14,11 +14,8 @@ from controller.settings import ControllerSettings, ObserverSettings
 from kube.errors import TransportError
 
 SYSTEM = "modelwarden-system"
-
 NAMES = tuple(f"chat{number}" for number in range(8))
-
 SHARDS = 4
-
 SHORT: dict[str, float] = {"lease_duration": 6.0, "renew_deadline": 4.0, "retry_period": 1.0}
 
 
