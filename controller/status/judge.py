@@ -138,7 +138,7 @@ def _retirement(ground: Ground) -> Retirement | None:
     if stored is None and not intents:
         return None
     spread = {name for name, found in ground.readings.items() if found is not None and balances_itself(found)}
-    if stored is not None and _targets_spread(ground, stored):
+    if stored is not None and stored.state == "Draining" and _targets_spread(ground, stored):
         spread.add(stored.role_name)
     view = retirement.View(snapshot, fleet, ground.selection, intents, frozenset(spread))
     return retirement.step(view, ground.standings(stored) if stored else {})
