@@ -31,6 +31,8 @@ def answer(raw: bytes) -> bytes:
         return read_argv(line.engine, line.version, line.argv, line.env, line.command or (), ports=line.ports).to_json()
     except (msgspec.MsgspecError, KeyError, UnicodeError) as error:
         return msgspec.json.encode({"error": str(error.args[0] if error.args else error)})
+    except RecursionError:
+        return msgspec.json.encode({"error": "the line is nested too deeply"})
 
 
 def _lines() -> None:

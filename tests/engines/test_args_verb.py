@@ -111,13 +111,15 @@ def test_a_wrong_call_is_a_usage_error(words: tuple[str, ...]) -> None:
 
 def test_lines_are_answered_in_order_and_a_bad_one_in_its_place() -> None:
     """One document in, one out; empty lines are none."""
-    lines = ['{"engine":"vLLM","argv":["-tp","2"]}', "", "{", '{"engine":"sglang","argv":["--tp","4"]}']
+    deep = '{"engine":"vLLM","argv":[],"x":' + "[" * 5000 + "]" * 5000 + "}"
+    lines = ['{"engine":"vLLM","argv":["-tp","2"]}', "", "{", deep, '{"engine":"sglang","argv":["--tp","4"]}']
     status, text = run("--jsonl", stdin="\n".join(lines))
     assert status == 0
-    first, second, third = (json.loads(line) for line in text.splitlines())
+    first, second, third, fourth = (json.loads(line) for line in text.splitlines())
     assert first["parallelism"]["declared"] == {"tensorParallel": 2}
     assert set(second) == {"error"}
-    assert third["parallelism"]["declared"] == {"tensorParallel": 4}
+    assert third == {"error": "the line is nested too deeply"}
+    assert fourth["parallelism"]["declared"] == {"tensorParallel": 4}
 
 
 def test_a_result_line_has_exactly_the_members_of_the_contract() -> None:
