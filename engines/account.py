@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from engines.facade import RoleReading
+from engines.table import load
 from engines.tokens import Occurrence
 from engines.values import show
 
@@ -55,6 +56,7 @@ def account(reading: RoleReading) -> tuple[Argument, ...]:
 
 
 def _option(occurrence: Occurrence, reading: RoleReading) -> str:
+    line = reading.reading
     parts: list[str] = []
     if occurrence.spelling != occurrence.registered:
         parts.append(f"is {occurrence.registered}")
@@ -65,7 +67,7 @@ def _option(occurrence: Occurrence, reading: RoleReading) -> str:
     elif occurrence.values:
         stored = "unset" if occurrence.stored is None else _plain(occurrence.stored)
         parts.append(f"= {show(stored)}")
-    if reading.option(occurrence.dest) is not occurrence:
+    if reading.option(occurrence.dest) is not occurrence and not load(line.engine, line.table).spellings[occurrence.registered].appends:
         parts.append("replaced by a later use")
     return ", ".join(parts)
 

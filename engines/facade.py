@@ -52,10 +52,10 @@ _NO_PORTS: Final[tuple[RolePort, ...]] = ()
 class Reading(msgspec.Struct, frozen=True):
     """The line as the engine's parser sees it.
 
-    `argv` are the arguments after the kubelet's expansion (what positions index), `occurrences` the recognised options in the order
-    the parser
-    meets them, `strays` what it sets aside, `faults` why it is unreadable. `table` is the release whose options were used, `choice`
-    how it was chosen for the declared `version`; `config` the position of an exact `--config`.
+    `argv` are the arguments after the kubelet's expansion (what positions index), `occurrences` the recognised options in the order the
+    parser meets them, `strays` what it sets aside, `faults` why it is unreadable. `table` is the release whose options were used, `choice`
+    how it was chosen for the declared `version`; `config` the position of an exact `--config`; `replaced` says that the role brings its
+    own command, which `argv` then is.
     """
 
     engine: str
@@ -73,6 +73,11 @@ class Reading(msgspec.Struct, frozen=True):
     def own_table(self) -> bool:
         """Whether the declared version has a table of its own: only then may an unreadable line be refused (D5)."""
         return self.choice == "exact"
+
+    @property
+    def config_file(self) -> str | None:
+        """What stands behind an exact `--config`, or None."""
+        return None if self.config is None or self.config + 1 >= len(self.argv) else self.argv[self.config + 1]
 
 
 class RoleReading(msgspec.Struct, frozen=True):
@@ -126,7 +131,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def read_role(engine: EngineSpec, role: Role) -> RoleReading:
-    """Read a role's own arguments; with a replaced command nothing but TLS and the listener is read, and that from the command.
+    """Read a role's own arguments. From a replaced command TLS and the listener are taken, and no parallelism.
 
     Raises KeyError for an engine nobody knows (the schema admits two).
     """
@@ -187,10 +192,8 @@ def read_argv(
     gates = judge(where, encryption, ports, replaced)
     if replaced:
         return RoleReading(reading, UNMANAGED, where, encryption, gates, (), last)
-    parallelism = _parallelism(
-        name, last, faults, size, _unknown(consumed.occurrences, table, watched, rewritten.config, tokens, unresolved)
-    )
-    found = judge_line(reading, last, consumed, parallelism, rewritten.findings, watched, bool(unresolved))
+    parallelism = _parallelism(name, last, faults, size, _unknown(reading, table, watched))
+    found = judge_line(reading, last, consumed, parallelism, rewritten.findings, watched, unresolved)
     return RoleReading(reading, parallelism, where, encryption, gates, found, last)
 
 
@@ -220,29 +223,19 @@ def _expanded(argv: Sequence[str], variables: Mapping[str, Expanded | None]) -> 
     return tuple(out), unresolved
 
 
-def _unknown(  # noqa: PLR0917 - everything that was read
-    occurrences: Sequence[Occurrence],
-    table: Table,
-    watched: frozenset[str],
-    config: int | None,
-    argv: Sequence[str],
-    unresolved: Mapping[int, tuple[str, ...]],
-) -> tuple[str, ...]:
+def _unknown(reading: Reading, table: Table, watched: frozenset[str]) -> tuple[str, ...]:
     """What a readable line leaves open: a configuration file, and watched integers whose text only the cluster knows.
 
     Such an integer counts as given (an assigned rank votes, a declared port moves the listener), but the reading is not complete: the
     parser would refuse the text as it stands here.
     """
     found = []
-    if config is not None:
-        file = argv[config + 1] if config + 1 < len(argv) else ""
-        found.append(f"--config {show(file)}: only the file knows what else it declares")
-    if unresolved:
-        for occurrence in occurrences:
-            option = table.spellings[occurrence.registered]
-            if occurrence.unresolved and occurrence.dest in watched and option.type == "int":
-                names = " ".join(f"$({name})" for name in occurrence.unresolved)
-                found.append(f"{named(occurrence.spelling, option)}: {names} is left to the cluster, so its value is not known here")
+    if reading.config is not None:
+        found.append(f"--config {show(reading.config_file or '')}: only the file knows what else it declares")
+    for occurrence in reading.occurrences:
+        if occurrence.unresolved and occurrence.dest in watched and (option := table.spellings[occurrence.registered]).type == "int":
+            names = " ".join(f"$({name})" for name in occurrence.unresolved)
+            found.append(f"{named(occurrence.spelling, option)}: {names} is left to the cluster, so its value is not known here")
     return tuple(dict.fromkeys(found))
 
 

@@ -51,6 +51,7 @@ CATALOGUE: Final = _kinds(
     ("EA013", "warning", "a deprecated spelling"),
     ("EA014", "warning", "the declared version names no release; the newest table was used"),
     ("EA015", "info", "the declared version has no table of its own"),
+    ("EA016", "error", "a configuration file whose name does not say YAML"),
     ("EA019", "info", "more findings of the same kind were left out"),
     # 1xx about data parallelism and load balance,
     ("EA101", "error", "data-parallel load-balance options that contradict each other"),
@@ -79,11 +80,11 @@ CATALOGUE: Final = _kinds(
     ("EA209", "error", "a degree that does not divide the tensor size"),
     ("EA210", "warning", "a mode that has no effect with these degrees"),
     # 3xx about the listener and TLS.
-    ("EA301", "error", "a certificate without its key, or a key without its certificate"),
+    ("EA301", "error", "a TLS option without the certificate or key that it needs"),
     ("EA302", "error", "this engine registers no --ssl-cert-reqs"),
     ("EA303", "warning", "--ssl-cert-reqs outside 0..2"),
-    ("EA304", "warning", "a UNIX socket: host and port are unused, no probe can answer"),
-    ("EA305", "error", "a port outside 0..65535"),
+    ("EA304", "warning", "no HTTP server on host and port: no probe can answer"),
+    ("EA305", "error", "a number that is no TCP port"),
     ("EA306", "info", "a TLS option without certificate or key has no effect"),
 )
 

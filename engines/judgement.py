@@ -2,6 +2,7 @@
 `engines.launch`."""
 
 from collections.abc import Container, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from engines import launch_sglang, launch_vllm
@@ -10,7 +11,7 @@ from engines.kubelet import PROVIDED
 from engines.launch import Facts
 from engines.listener import CERT_REQS
 from engines.parallelism import Parallelism
-from engines.table import VLLM, load, order, versions
+from engines.table import VLLM, Table, load, order, versions
 from engines.tokens import Consumed, Fault, Occurrence, Stray
 from engines.values import show
 
@@ -28,16 +29,17 @@ def judge_line(  # noqa: PLR0917 - everything that was read
     parallelism: Parallelism,
     rewriting: Sequence[Finding],
     watched: frozenset[str],
-    unresolved: bool,
+    unresolved: Mapping[int, tuple[str, ...]],
 ) -> tuple[Finding, ...]:
-    """Every finding of one line, by position, bounded in number."""
+    """Every finding of one line: what is wrong with it first, then what its launch rules say. Bounded in number."""
+    table = load(reading.engine, reading.table)
     found: list[Finding] = []
     if reading.faults:
         found += [finding("EA001", fault.message, fault.position) for fault in reading.faults[:MOST]]
     if rewriting:
         found += rewriting
     if consumed.strays:
-        found += _strays(reading, consumed.strays)
+        found += _strays(reading, consumed.strays, unresolved)
     if consumed.bad:
         found += [_bad(fault) for fault in consumed.bad if fault.dest not in watched]
     if "config" in last or reading.config is not None:
@@ -45,10 +47,9 @@ def judge_line(  # noqa: PLR0917 - everything that was read
     if "help" in last:
         found.append(finding("EA010", f"{show(last['help'].spelling)} prints the help text and exits", last["help"].position))
     if len(last) < len(consumed.occurrences):
-        found += _repeats(consumed.occurrences, last)
+        found += _repeats(consumed.occurrences, last, table)
     if reading.version and reading.choice != "exact":
         found.append(_other_table(reading))
-    table = load(reading.engine, reading.table)
     if table.deprecated or unresolved:
         told = {fault.position for fault in reading.faults if fault.kind == "unresolved"}
         found += _uses(consumed.occurrences, table.deprecated, told)
@@ -65,14 +66,18 @@ def judge_line(  # noqa: PLR0917 - everything that was read
     return tuple(found)
 
 
-def _strays(reading: "Reading", strays: Sequence[Stray]) -> list[Finding]:
+def _strays(reading: "Reading", strays: Sequence[Stray], unresolved: Mapping[int, tuple[str, ...]]) -> list[Finding]:
     found: list[Finding] = []
     behind: list[str] = []
     for stray in strays[: 4 * MOST]:
         if stray.kind == "unknown":
             found.append(_unknown(reading, stray))
         elif stray.kind == "word" and stray.position >= 0:
-            found.append(finding("EA003", f"{_quoted(stray.token)} is a stray word: no option takes it", stray.position))
+            names = _open(unresolved.get(stray.position, ()))
+            if names:
+                found.append(finding("EA011", f"{show(stray.token)}: {names} may stand for an option or for a stray word", stray.position))
+            else:
+                found.append(finding("EA003", f"{_quoted(stray.token)} is a stray word: no option takes it", stray.position))
         elif stray.kind == "behind-terminator":
             behind.append(stray.token)
     terminator = next((stray for stray in strays if stray.kind == "terminator"), None)
@@ -101,10 +106,18 @@ def _bad(fault: Fault) -> Finding:
     return finding("EA012" if fault.kind == "families-differ" else "EA005", fault.message, fault.position)
 
 
+def _open(names: Sequence[str]) -> str:
+    """References that neither the role nor the operator defines, as messages name them; empty when there is none."""
+    return ", ".join(f"$({show(name)})" for name in names[:4] if name not in PROVIDED)
+
+
 def _config(reading: "Reading", last: Mapping[str, Occurrence]) -> list[Finding]:
     found: list[Finding] = []
-    if reading.config is not None:
+    file = reading.config_file
+    if file is not None and not any(fault.position == reading.config for fault in reading.faults):
         found.append(finding("EA006", "--config names a file that may declare more than this line does", reading.config))
+        if not _is_yaml(reading.engine, file) and "$(" not in file:
+            found.append(finding("EA016", f"--config {show(file)}: the engine takes files that end in .yaml or .yml", reading.config))
     inline = last.get("config")
     if inline is not None and inline.fault is None:
         found.append(
@@ -115,12 +128,18 @@ def _config(reading: "Reading", last: Mapping[str, Occurrence]) -> list[Finding]
     return found
 
 
+def _is_yaml(engine: str, file: str) -> bool:
+    """Each engine's own look at the name: vLLM at what is behind the last dot, SGLang at a suffix in any case of letters."""
+    if engine == VLLM:
+        return file.rpartition(".")[2] in {"yaml", "yml"}
+    return PurePosixPath(file).suffix.lower() in {".yaml", ".yml"}
+
+
 def _uses(occurrences: Sequence[Occurrence], deprecated: frozenset[str], told: Container[int | None]) -> list[Finding]:
     found: list[Finding] = []
     for use in occurrences:
-        if use.unresolved and use.position not in told and not PROVIDED.issuperset(use.unresolved):
-            names = ", ".join(f"$({show(name)})" for name in use.unresolved[:4] if name not in PROVIDED)
-            found.append(finding("EA011", f"{show(use.spelling)}: {names} is not in the role's own environment", use.position))
+        if use.unresolved and use.position not in told and (names := _open(use.unresolved)):
+            found.append(finding("EA011", f"{show(use.spelling)}: the role's own environment does not define {names}", use.position))
         if use.registered in deprecated:
             found.append(finding("EA013", f"{use.registered} is deprecated: the engine warns and may drop it", use.position))
         if len(found) >= MOST:
@@ -128,12 +147,12 @@ def _uses(occurrences: Sequence[Occurrence], deprecated: frozenset[str], told: C
     return found
 
 
-def _repeats(occurrences: Sequence[Occurrence], last: Mapping[str, Occurrence]) -> list[Finding]:
+def _repeats(occurrences: Sequence[Occurrence], last: Mapping[str, Occurrence], table: Table) -> list[Finding]:
     found: list[Finding] = []
     told: set[str] = set()
     for occurrence in occurrences:
         final = last[occurrence.dest]
-        if occurrence is final or occurrence.dest in told:
+        if occurrence is final or occurrence.dest in told or table.spellings[occurrence.registered].appends:
             continue
         told.add(occurrence.dest)
         effective = f"{show(final.spelling)} {show(final.value)}" if final.value is not None else show(final.spelling)

@@ -51,9 +51,9 @@ class Facts:
         return self.last[dest].spelling
 
 
-def ports(facts: Facts, *dests: str) -> None:
-    """TCP ports have 16 bits; the parsers do not look."""
+def ports(facts: Facts, *dests: str, low: int = 0) -> None:
+    """TCP ports have 16 bits; the parsers do not look. `low` is 1 where the engine does not let the system choose one."""
     for dest in dests:
         port = facts.number(dest)
-        if port is not None and not 0 <= port <= 65535:
+        if port is not None and not low <= port <= 65535:
             facts.say("EA305", f"{facts.name(dest)} {port} is no TCP port", dest)

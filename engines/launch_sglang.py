@@ -6,44 +6,71 @@ from engines.launch import Facts, ports
 
 def judge(facts: Facts) -> None:
     """Every launch rule, on a readable line."""
-    _parallel(facts)
+    _attention(facts)
+    _contexts(facts)
+    _experts(facts)
+    _nodes(facts)
     ports(facts, "port")
+    _encryption(facts)
+
+
+def _encryption(facts: Facts) -> None:
+    """Unlike vLLM, SGLang refuses every TLS option that stands without the pair."""
     certificate, key = facts.given("ssl_certfile"), facts.given("ssl_keyfile")
     if certificate and not key:
         facts.say("EA301", "a certificate without a key: SGLang refuses to start", "ssl_certfile")
     if key and not certificate:
         facts.say("EA301", "a key without a certificate: SGLang refuses to start", "ssl_keyfile")
-    if not certificate and not key:
-        if facts.given("ssl_ca_certs"):
-            facts.say("EA306", "--ssl-ca-certs has no effect without a certificate and key: plain HTTP", "ssl_ca_certs")
-        elif facts.given("ssl_keyfile_password"):
-            facts.say("EA306", "--ssl-keyfile-password has no effect without a certificate and key: plain HTTP", "ssl_keyfile_password")
+    if certificate or key:
+        return
+    idle = next((d for d in ("ssl_ca_certs", "ssl_keyfile_password", "enable_ssl_refresh") if facts.given(d)), None)
+    if idle is not None:
+        facts.say("EA301", f"{facts.name(idle)} without a certificate and key: SGLang refuses to start", idle)
 
 
-def _parallel(facts: Facts) -> None:
-    tensor, pipeline = facts.number("tp_size", 1) or 1, facts.number("pp_size", 1) or 1
-    data, attention = facts.number("dp_size", 1) or 1, facts.number("attn_dp_size", 1) or 1
-    decode, expert = facts.number("dcp_size", 1) or 1, facts.number("ep_size", 1) or 1
-    experts, context = facts.number("moe_dp_size", 1) or 1, facts.number("attn_cp_size", 1) or 1
-    nodes, node = facts.number("nnodes", 1), facts.number("node_rank", 0)
-    new = facts.version >= (0, 5, 20)
-    with_attention = facts.on("enable_dp_attention")
-    if attention > 1 and data > 1 and not with_attention:
+def _degree(facts: Facts, dest: str) -> int:
+    """A degree as the rules count it: 1 where the line does not say."""
+    return facts.number(dest, 1) or 1
+
+
+def _attention_width(facts: Facts) -> tuple[int, int]:
+    """Data parallelism and attention data parallelism, after the older spelling of the latter (`--enable-dp-attention`) is resolved."""
+    data, attention = _degree(facts, "dp_size"), _degree(facts, "attn_dp_size")
+    return (1, data) if facts.on("enable_dp_attention") and attention == 1 else (data, attention)
+
+
+def _attention(facts: Facts) -> None:
+    tensor = _degree(facts, "tp_size")
+    data, attention = _attention_width(facts)
+    if attention > 1 and data > 1:
         facts.say("EA208", f"attention data parallelism {attention} beside data parallelism {data}", "attn_dp_size", "dp_size")
-    if with_attention and data == 1 and attention == 1:
+    if facts.on("enable_dp_attention") and attention == 1:
         facts.say("EA210", "--enable-dp-attention has no effect without a data-parallel size above 1", "enable_dp_attention")
-    if with_attention and data > 1 and tensor % data:
-        facts.say(
-            "EA209", f"with attention data parallelism {data} has to divide the tensor size {tensor}", "dp_size", "enable_dp_attention"
-        )
-    if attention > 1 and tensor % attention:
-        facts.say("EA209", f"attention data-parallel size {attention} does not divide the tensor size {tensor}", "attn_dp_size")
-    if decode > 1 and facts.on("enable_prefill_cp"):
-        facts.say("EA208", "decode context parallelism does not go with --enable-prefill-cp", "dcp_size", "enable_prefill_cp")
-    if new and facts.on("enable_prefill_cp") and "cp_strategy" not in facts.last:
-        facts.say("EA208", "--enable-prefill-cp needs --cp-strategy", "enable_prefill_cp")
-    if context > 1 and tensor % context:
+    if tensor % attention:
+        facts.say("EA209", f"attention data-parallel size {attention} does not divide the tensor size {tensor}", "attn_dp_size", "dp_size")
+
+
+def _contexts(facts: Facts) -> None:
+    tensor, context = _degree(facts, "tp_size"), _degree(facts, "attn_cp_size")
+    prefill = facts.last.get("enable_prefill_cp")
+    if facts.on("enable_prefill_cp"):
+        if _degree(facts, "dcp_size") > 1:
+            facts.say("EA208", "decode context parallelism does not go with --enable-prefill-cp", "dcp_size", "enable_prefill_cp")
+        # The older name of the switch brings a strategy of its own.
+        if prefill is not None and prefill.registered == "--enable-prefill-cp" and "cp_strategy" not in facts.last:
+            facts.say("EA208", "--enable-prefill-cp needs --cp-strategy", "enable_prefill_cp")
+    if context == 1:
+        return
+    # Releases that have no attention data-parallel size of their own count the data-parallel one, with the switch or without.
+    share = _attention_width(facts)[1] if facts.version >= (0, 5, 20) else _degree(facts, "dp_size")
+    if tensor % context:
         facts.say("EA209", f"attention context size {context} does not divide the tensor size {tensor}", "attn_cp_size")
+    elif tensor % (context * share):
+        facts.say("EA209", f"attention context size {context} times {share} does not divide the tensor size {tensor}", "attn_cp_size")
+
+
+def _experts(facts: Facts) -> None:
+    tensor, expert, experts = _degree(facts, "tp_size"), _degree(facts, "ep_size"), _degree(facts, "moe_dp_size")
     if experts > 1:
         if tensor % experts:
             facts.say("EA209", f"MoE data-parallel size {experts} does not divide the tensor size {tensor}", "moe_dp_size")
@@ -51,13 +78,30 @@ def _parallel(facts: Facts) -> None:
             facts.say(
                 "EA208", f"expert size {expert} times MoE data-parallel size {experts} is not the tensor size {tensor}", "moe_dp_size"
             )
-    dwdp = facts.number("dwdp_size", 1) or 1
+        if _degree(facts, "pp_size") > 1:
+            facts.say("EA208", "MoE data parallelism does not go with pipeline parallelism", "moe_dp_size")
+        context = _degree(facts, "attn_cp_size")
+        if context not in (1, experts):
+            facts.say("EA208", f"attention context size {context} is not the MoE data-parallel size {experts}", "moe_dp_size")
+    dwdp = _degree(facts, "dwdp_size")
     if dwdp > 1 and dwdp != tensor:
         facts.say("EA209", f"--dwdp-size {dwdp} has to equal the tensor size {tensor}", "dwdp_size")
-    if nodes is not None and "nnodes" in facts.last:
-        if nodes < 1 or (tensor * pipeline) % nodes:
-            facts.say("EA203", f"{facts.name('nnodes')} {nodes} does not divide the {tensor * pipeline} ranks of one replica", "nnodes")
-        elif nodes > 1 and node is not None and not 0 <= node < nodes:
-            facts.say("EA204", f"node rank {node} is outside 0..{nodes - 1}", "node_rank", "nnodes")
-        if new and nodes > 1 and data > 1 and not with_attention:
-            facts.say("EA208", f"data parallelism {data} works on one node only, {nodes} are declared", "nnodes", "dp_size")
+    dense = facts.number("moe_dense_tp_size")
+    if dwdp == 1 and dense not in (None, 1, tensor):
+        facts.say("EA209", f"--moe-dense-tp-size {dense} has to be 1 or the tensor size {tensor}", "moe_dense_tp_size")
+
+
+def _nodes(facts: Facts) -> None:
+    nodes, node = facts.number("nnodes"), facts.number("node_rank", 0)
+    if nodes is None:
+        return
+    ranks = _degree(facts, "tp_size") * _degree(facts, "pp_size")
+    # A node that joins a running elastic group is not counted among them.
+    joins = facts.text("ep_join_mode") == "scale"
+    if nodes < 1 or (ranks % nodes and not joins):
+        facts.say("EA203", f"{facts.name('nnodes')} {nodes} does not divide the {ranks} ranks of one replica", "nnodes")
+    elif nodes > 1 and node is not None and not 0 <= node < nodes:
+        facts.say("EA204", f"node rank {node} is outside 0..{nodes - 1}", "node_rank", "nnodes")
+    data = _attention_width(facts)[0]
+    if nodes > 1 and data > 1:
+        facts.say("EA208", f"data parallelism {data} works on one node only, {nodes} are declared", "nnodes", "dp_size")

@@ -20,6 +20,7 @@ _PARALLEL: Final = frozenset(
         "prefill_context_parallel_size",
         "decode_context_parallel_size",
         "nnodes",
+        "node_rank",
         "headless",
         "api_server_count",
         "enable_elastic_ep",
@@ -33,6 +34,8 @@ _LISTENING: Final = frozenset(
         "port",
         "uds",
         "grpc",
+        "headless",
+        "api_server_count",
         "ssl_certfile",
         "ssl_keyfile",
         "ssl_ca_certs",
@@ -127,11 +130,19 @@ def _multi_port(facts: Facts) -> None:
         facts.say("EA109", f"{name} needs --data-parallel-size-local of at least 2", dest)
     elif local > size or size % local:
         facts.say("EA109", f"{name} needs a local size that divides the data-parallel size: {local} and {size}", dest)
+    else:
+        node = facts.number("node_rank", 0)
+        first = facts.number("data_parallel_start_rank", None if node is None else node * local)
+        if first is not None and first + local > size:
+            facts.say("EA109", f"{name} would serve the ranks {first} to {first + local - 1} of {size}", dest)
 
 
 def _nodes(facts: Facts, size: int) -> bool:
     """The node rules. False when the launch ends here."""
     nodes, node = facts.number("nnodes", 1), facts.number("node_rank", 0)
+    if node is not None and node < 0:
+        facts.say("EA204", f"{facts.name('node_rank')} {node}: node ranks begin at 0", "node_rank")
+        return False
     if nodes is None or nodes <= 1:
         if nodes is not None and nodes < 1:
             facts.say("EA203", f"{facts.name('nnodes')} {nodes}: there is at least one node", "nnodes")
@@ -146,7 +157,7 @@ def _nodes(facts: Facts, size: int) -> bool:
     if world % nodes:
         facts.say("EA203", f"{facts.name('nnodes')} {nodes} does not divide the world of {world} ranks", "nnodes")
         return False
-    if node is not None and not 0 <= node < nodes:
+    if node is not None and node >= nodes:
         facts.say("EA204", f"node rank {node} is outside 0..{nodes - 1}", "node_rank", "nnodes")
         return False
     return True
@@ -165,8 +176,10 @@ def _inner(facts: Facts) -> tuple[int, int, int]:
 def _balance(facts: Facts, line_size: int, size: int, parallelism: Parallelism) -> bool | None:
     """The mode the engine ends in, against the flags. Returns whether that is Hybrid, None when the launch is refused."""
     local, start = facts.number("data_parallel_size_local"), facts.number("data_parallel_start_rank")
+    local_given = local is not None
     nodes, node = facts.number("nnodes", 1) or 1, facts.number("node_rank", 0) or 0
     assigned = "data_parallel_rank" in facts.last
+    started = "data_parallel_start_rank" in facts.last
     external_flag = facts.on("data_parallel_external_lb")
     count = facts.number("api_server_count")
     headless = facts.on("headless") or (count is not None and count < 1)
@@ -181,24 +194,21 @@ def _balance(facts: Facts, line_size: int, size: int, parallelism: Parallelism) 
     within = tensor * pipeline * prefill
     share = line_size * within // nodes
     inferred = node * share // within if nodes > 1 else 0
-    rank: int | None = None
+    if local is None and nodes > 1 and not (line_size > 1 and external_flag):
+        local = max(share // within, 1)
     if external_flag or assigned:
         rank = _external(facts, line_size, local, nodes, inferred)
-        if rank is None and not (assigned and "data_parallel_rank" in facts.last and facts.last["data_parallel_rank"].unresolved):
+        if rank is None and not (assigned and facts.last["data_parallel_rank"].unresolved):
             return None
         if size <= 1:
             facts.say("EA104", "external balancing needs a data-parallel size above 1", "data_parallel_rank", "data_parallel_external_lb")
             return None
-        _rank(facts, rank, line_size, "data_parallel_rank")
-        return False
-    local_given = local is not None
-    if local is None and nodes > 1:
-        local = max(share // within, 1)
+        return False if _rank(facts, rank, size, line_size > 1, "data_parallel_rank") else None
     if local is None:
         if hybrid:
             facts.say("EA106", f"{facts.name('data_parallel_hybrid_lb')} needs --data-parallel-size-local", "data_parallel_hybrid_lb")
             return None
-        if "data_parallel_start_rank" in facts.last and not headless:
+        if started and not headless:
             facts.say("EA110", f"{facts.name('data_parallel_start_rank')} is dropped without a local size", "data_parallel_start_rank")
         return False
     if local > size:
@@ -207,7 +217,8 @@ def _balance(facts: Facts, line_size: int, size: int, parallelism: Parallelism) 
     if local == 0 and headless and local_given:
         facts.say("EA108", "a headless engine needs a local data-parallel size above 0", "headless", "api_server_count")
         return None
-    if "data_parallel_start_rank" in facts.last and not headless:
+    # Before 0.26 a start rank of 0 said nothing.
+    if started and not headless and (facts.version >= (0, 26) or start != 0):
         hybrid = True
     mode = "Internal"
     if hybrid and local == 1:
@@ -217,8 +228,8 @@ def _balance(facts: Facts, line_size: int, size: int, parallelism: Parallelism) 
     if mode == "External" and size <= 1:
         facts.say("EA104", "external balancing needs a data-parallel size above 1", "data_parallel_start_rank", "data_parallel_hybrid_lb")
         return None
-    if line_size > 1 or local == 0:
-        _rank(facts, start if "data_parallel_start_rank" in facts.last else inferred, line_size, "data_parallel_start_rank")
+    if not _rank(facts, start if started else inferred, size, line_size > 1 or local == 0, "data_parallel_start_rank"):
+        return None
     if mode != parallelism.load_balance:
         facts.say(
             "EA107",
@@ -245,14 +256,18 @@ def _external(facts: Facts, size: int, local: int | None, nodes: int, inferred: 
         facts.say("EA105", f"{facts.name('data_parallel_external_lb')} needs --data-parallel-rank", "data_parallel_external_lb")
         return None
     if local not in (1, None):
-        facts.say("EA111", f"an assigned rank allows a local size of 1, {local} is declared", "data_parallel_size_local")
+        whence = "is declared" if "data_parallel_size_local" in facts.last else f"follows from {nodes} nodes"
+        facts.say("EA111", f"an assigned rank allows a local size of 1, {local} {whence}", "data_parallel_size_local", "data_parallel_rank")
         return None
     return rank
 
 
-def _rank(facts: Facts, rank: int | None, size: int, dest: str) -> None:
-    if rank is not None and size > 1 and not 0 <= rank < size:
+def _rank(facts: Facts, rank: int | None, size: int, below: bool, dest: str) -> bool:
+    """Whether a rank will do. None is negative; one that counts against the line's own size (`below`) has to be below it."""
+    fits = rank is None or (rank >= 0 and not (below and rank >= size))
+    if not fits:
         facts.say("EA103", f"data-parallel rank {rank} is outside 0..{size - 1}", dest, "node_rank")
+    return fits
 
 
 def _elastic(facts: Facts, size: int, hybrid: bool, parallelism: Parallelism) -> None:
@@ -297,7 +312,8 @@ def _contexts(facts: Facts, size: int) -> None:
 
 
 def _listening(facts: Facts) -> None:
-    ports(facts, "port", "master_port", "data_parallel_rpc_port")
+    ports(facts, "port", "master_port")
+    ports(facts, "data_parallel_rpc_port", low=1 if facts.version >= (0, 26) else 0)
     certificate, key = facts.given("ssl_certfile"), facts.given("ssl_keyfile")
     if key and not certificate:
         facts.say("EA301", "a key without a certificate: the server does not start", "ssl_keyfile")
@@ -310,5 +326,8 @@ def _listening(facts: Facts) -> None:
             facts.say("EA306", f"{facts.name(idle[0])} has no effect without a certificate or key: plain HTTP", *idle)
     if facts.given("uds"):
         facts.say("EA304", "with --uds the engine listens on a socket file: host and port are unused and no probe can answer", "uds")
+    servers = facts.number("api_server_count", 1)
+    if (facts.on("headless") or (servers is not None and servers < 1)) and not facts.on("data_parallel_multi_port_external_lb"):
+        facts.say("EA304", "a headless engine opens no HTTP port: no probe can answer", "headless", "api_server_count")
     if facts.on("grpc"):
         facts.say("EA304", "with --grpc the engine serves gRPC: GET /health is not answered", "grpc")

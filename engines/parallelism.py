@@ -58,7 +58,8 @@ _VOTES: Final = (
 )
 
 SIZE_VARIABLE: Final = "VLLM_DP_SIZE"
-_VARIABLES: Final = (SIZE_VARIABLE, "VLLM_DP_RANK", "VLLM_DP_RANK_LOCAL", "VLLM_DP_MASTER_PORT")
+_PORT_VARIABLE: Final = "VLLM_DP_MASTER_PORT"
+_VARIABLES: Final = (SIZE_VARIABLE, "VLLM_DP_RANK", "VLLM_DP_RANK_LOCAL", _PORT_VARIABLE)
 
 
 class Provenance(msgspec.Struct, frozen=True, gc=False):
@@ -142,16 +143,13 @@ def environment_size(
 ) -> tuple[int | None, list[Fault]]:
     """The data-parallel size that vLLM takes from the environment, and the variables it reads and cannot convert (facts, section 6).
 
-    It reads them while the line's size is at most 1 and the local size is not 0; the port variable also whenever the size is above 1.
+    It reads them while the line's size is at most 1 and the local size is not 0. Otherwise it picks ports, and reads only the variable
+    that keeps some of them apart.
     """
     size = whole(last.get("data_parallel_size"))
     faults: list[Fault] = []
-    if size is not None and size > 1:
-        read: tuple[str, ...] = ("VLLM_DP_MASTER_PORT",)
-    elif whole(last.get("data_parallel_size_local")) == 0:
-        return None, faults
-    else:
-        read = _VARIABLES
+    from_line = (size is not None and size > 1) or whole(last.get("data_parallel_size_local")) == 0
+    read = (_PORT_VARIABLE,) if from_line else _VARIABLES
     found: int | None = None
     for name in read:
         if name not in variables:

@@ -37,7 +37,8 @@ class Option(msgspec.Struct, frozen=True, gc=False):
 
     `arity` is the number of values as argparse counts them: "0", "1", "?", "*", "+" or a decimal number. `type` names the converter
     (`engines.values`), empty for a switch. `choices` are what the converted value is compared with. `off` are the spellings that store
-    false. `deprecated`: the engine warns when it is used. `plain`: a value is stored as its text.
+    false. `deprecated`: the engine warns when it is used. `appends`: every use counts, not the last one alone. `plain`: a value is
+    stored as its text.
     """
 
     dest: str
@@ -47,6 +48,7 @@ class Option(msgspec.Struct, frozen=True, gc=False):
     choices: tuple[str | int | None, ...]
     off: tuple[str, ...]
     deprecated: bool
+    appends: bool
     plain: bool
     converter: Callable[[str], Stored] | None
 
@@ -87,13 +89,14 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     choices: tuple[str | int | None, ...] = ()
     off: tuple[str, ...] = ()
     deprecated: bool = False
+    appends: bool = False
 
     def option(self, renamed: Mapping[str, str]) -> Option:
         """The row as the readers use it."""
         converter = None if self.type in {"", "str"} else CONVERTERS.get(self.type)
         plain = converter is None and not self.choices
         dest = renamed.get(self.dest, self.dest)
-        return Option(dest, self.spellings, self.arity, self.type, self.choices, self.off, self.deprecated, plain, converter)
+        return Option(dest, self.spellings, self.arity, self.type, self.choices, self.off, self.deprecated, self.appends, plain, converter)
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -150,12 +153,18 @@ class Chosen(msgspec.Struct, frozen=True):
         return self.choice == "exact"
 
 
-_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)(?:[._-]?(dev|a|alpha|b|beta|c|rc|pre|post|rev|r)[._-]?(\d*))?(.*)", re.IGNORECASE)
-_PHASE = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "c": -1, "rc": -1, "pre": -1, "post": 1, "rev": 1, "r": 1}
+# A phase is a whole word: the tag of a build (0.29.0-cu129, 0.5.18-rocm700) is none.
+_VERSION = re.compile(
+    r"v?(\d+(?:\.\d+)*)(?:[._-]?(dev|alpha|a|beta|b|preview|pre|rc|c|post|rev|r)(?![a-z])[._-]?(\d*))?(.*)", re.IGNORECASE
+)
+_PHASE = {"dev": -4, "a": -3, "alpha": -3, "b": -2, "beta": -2, "c": -1, "rc": -1, "pre": -1, "preview": -1, "post": 1, "rev": 1, "r": 1}
 
 
 def order(version: str) -> tuple[tuple[int, ...], int, int] | None:
-    """A key that orders release names as PEP 440 does, local parts ignored; None for a text that names no release (`latest`)."""
+    """A key that orders release names as PEP 440 does, None for a text that names no release (`latest`).
+
+    What tells the builds of one release apart is ignored.
+    """
     match = _VERSION.fullmatch(version.strip()[:64])
     if match is None:
         return None

@@ -333,6 +333,11 @@ def _explicit(reader: _Reader, option: Option, registered: str, explicit: str, p
     """An option with its value in the same token."""
     arity = option.arity
     if arity == NONE:
+        if explicit[:1] and registered[1] != "-" and f"-{explicit[0]}" in reader.table.spellings:
+            # OLD argparse walks on through the letters of a one-dash switch, '=' or not; NEW refuses.
+            why = f"with '={show(explicit)}' is read differently by different Python releases (-{explicit[0]} beside it, or refused)"
+            reader.refuse(option, registered, position, "families-differ", why)
+            return
         reader.refuse(option, registered, position, "unwanted-value", f"takes no value, '{show(explicit)}' was given")
         return
     if arity not in (ONE, OPTIONAL, ANY, SOME) and int(arity) != 1:

@@ -9,7 +9,8 @@ Without an image: a virtual environment that holds the engine's wheel does (docs
 where both can be imported; a second one the version to write where the package does not know its own.
 
 One line an option, so that two releases can be compared with diff: destination, spellings, arity ("0" none, "1" one, "?", "*", "+"), type,
-choices, spellings that store false, and whether the engine calls it deprecated. Trailing members that are empty are left out.
+choices, spellings that store false, whether the engine calls it deprecated, and whether every use counts instead of the last. Trailing
+members that are empty are left out.
 """
 
 import argparse
@@ -106,7 +107,8 @@ def row(engine, action, spellings, warned):
         choices.sort(key=str)
     arity = {None: "1", 0: "0"}.get(action.nargs, str(action.nargs))
     deprecated = type(action).__name__.startswith("Deprecated") or getattr(action, "deprecated", False) or action in warned
-    out = [action.dest, spellings, arity, type_name(engine, action), choices, off_spellings(action, spellings), bool(deprecated)]
+    appends = isinstance(action, argparse._AppendAction)
+    out = [action.dest, spellings, arity, type_name(engine, action), choices, off_spellings(action, spellings), bool(deprecated), appends]
     while out[-1] in ([], "", False):
         out.pop()
     return out

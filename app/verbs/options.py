@@ -56,6 +56,7 @@ def command(engine: str, version: str | None, grep: str | None, releases: bool, 
                 "choices": list(option.choices),
                 "off": list(option.off),
                 "deprecated": option.deprecated,
+                "appends": option.appends,
             }
             for option in found
         ]

@@ -93,11 +93,8 @@ def _facts(engine: str, stored: Mapping[str, Any], env: Mapping[str, str]) -> Ma
     balance = "Internal"
     if engine == VLLM:
         size = stored.get("data_parallel_size")
-        read: tuple[str, ...] = ()
-        if size is not None and size > 1:
-            read = ("VLLM_DP_MASTER_PORT",)
-        elif stored.get("data_parallel_size_local") != 0:
-            read = VARIABLES
+        from_line = (size is not None and size > 1) or stored.get("data_parallel_size_local") == 0
+        read = ("VLLM_DP_MASTER_PORT",) if from_line else VARIABLES
         if any(name in env and not _is_int(env[name]) for name in read):
             return None
         if "VLLM_DP_SIZE" in read and "VLLM_DP_SIZE" in env:

@@ -67,6 +67,7 @@ BROKEN = {
     "a rank that is no integer, without a size": (read(env={"VLLM_DP_RANK": "x"}), "VLLM_DP_RANK"),
     "a local rank that is no integer": (read(env={"VLLM_DP_RANK_LOCAL": "x"}), "VLLM_DP_RANK_LOCAL"),
     "a port that is no integer, with a size above 1": (read("-dp", "2", env={"VLLM_DP_MASTER_PORT": "x"}), "VLLM_DP_MASTER_PORT"),
+    "a port that is no integer, with a local size of 0": (read("-dpl", "0", env={"VLLM_DP_MASTER_PORT": "x"}), "VLLM_DP_MASTER_PORT"),
     "a size that is not literal": (read(env={"VLLM_DP_SIZE": None}), "VLLM_DP_SIZE"),
 }
 
@@ -116,6 +117,8 @@ REFUSALS = {
     "a demand that is no number only warns": (read("--ssl-cert-reqs=x", version="0.33.0"), False),
     "a demand without its value only warns": (read("--ssl-cert-reqs", version="0.33.0"), False),
     "a token that the families read differently only warns": (read("-t=2", version="0.33.0"), False),
+    "a switch that one family walks through only warns": (read("-dpe=n2", version="0.33.0"), False),
+    "a build of a release is the release": (read("-tp", version="0.29.0-cu129"), True),
     "an open reference only warns": (read("-tp", "$(X)", version="0.33.0"), False),
 }
 

@@ -34,9 +34,9 @@ VLLM = {
     "a start rank that makes it external": ("-dp 4 -dpl 1 -dpr 2", {"EA107"}),
     "a start rank with a local size from the nodes": ("-dp 4 --nnodes 2 --node-rank 1 -dpr 2", {"EA107"}),
     "a start rank that is dropped": ("-dp 4 -dpr 2", {"EA110"}),
-    "a headless start rank": ("-dp 4 -dpl 2 -dpr 2 --headless", set()),
-    "headless with API servers": ("--headless --api-server-count 2", {"EA108"}),
-    "headless beside hybrid": ("-dp 4 -dpl 2 -dph --headless", {"EA108"}),
+    "a headless start rank": ("-dp 4 -dpl 2 -dpr 2 --headless", {"EA304"}),
+    "headless with API servers": ("--headless --api-server-count 2", {"EA108", "EA304"}),
+    "headless beside hybrid": ("-dp 4 -dpl 2 -dph --headless", {"EA108", "EA304"}),
     "multi-port as it should be": ("-dp 4 -dpl 2 -dpm", set()),
     "multi-port with one local rank": ("-dp 4 -dpl 1 -dpm", {"EA109"}),
     "multi-port with half a pair": ("-dp 4 -dpl 2 -dpm --ssl-certfile c", {"EA109"}),
@@ -45,7 +45,10 @@ VLLM = {
     "multi-port with two API servers": ("-dp 4 -dpl 2 -dpm -asc 2", {"EA109"}),
     "multi-port without data parallelism": ("-dpl 2 -dpm", {"EA109"}),
     "multi-port with ranks left over": ("-dp 4 -dpl 3 -dpm", {"EA109"}),
-    "a headless engine without local ranks": ("-dp 4 -dpl 0 --headless", {"EA108"}),
+    "multi-port from a start rank on": ("-dp 4 -dpl 2 -dpm -dpr 2", set()),
+    "multi-port beyond the size": ("-dp 4 -dpl 2 -dpm -dpr 3", {"EA109"}),
+    "multi-port on a node too many": ("-dp 4 -dpl 2 -dpm --node-rank 2", {"EA109"}),
+    "a headless engine without local ranks": ("-dp 4 -dpl 0 --headless", {"EA108", "EA304"}),
     "several nodes on Ray": ("-tp 2 --nnodes 2 -dpb ray", {"EA114"}),
     "no node at all": ("--nnodes 0", {"EA203"}),
     "a start rank that would be external alone": ("-dpl 1 -dpr 0", {"EA104"}),
@@ -53,6 +56,14 @@ VLLM = {
     "load balancing of experts on one rank": ("-ep --enable-eplb", {"EA205"}),
     "a TLS option alone": ("--ssl-ca-certs ca", set()),
     "an assigned rank with more local ranks": ("-dp 4 -dpn 1 -dpl 2", {"EA111"}),
+    "an assigned rank with more local ranks from the nodes": ("-dp 8 -dpn 1 --nnodes 2", {"EA111"}),
+    "an assigned rank with one local rank from the nodes": ("-dp 2 -dpn 1 --nnodes 2", set()),
+    "a negative rank": ("-dp 4 -dpn -1", {"EA103"}),
+    "a negative start rank over one rank": ("-dpl 1 -dpr -1 --headless", {"EA103", "EA304"}),
+    "a start rank where the local size is 0": ("-dpl 0 -dpr 1", {"EA103"}),
+    "a negative node rank": ("--node-rank -1", {"EA204"}),
+    "an RPC port that the system would choose": ("-dp 2 -dpp 0", {"EA305"}),
+    "a port that the system chooses": ("--port 0", set()),
     "an unknown backend": ("-dp 2 -dpb gloo", {"EA114"}),
     "decode context that does not divide": ("-tp 4 -dcp 3", {"EA201"}),
     "decode context that spans prefill context": ("-tp 2 -pcp 2 -dcp 4", set()),
@@ -64,7 +75,7 @@ VLLM = {
     "elastic beside a pipeline": ("-dp 2 -pp 2 -ep --enable-elastic-ep --enable-eplb", {"EA206"}),
     "an elastic maximum below the size": ("-dp 4 -ep --enable-elastic-ep --enable-eplb --elastic-ep-max-dp-size 2", {"EA207"}),
     "an elastic maximum of zero, elastic or not": ("--elastic-ep-max-dp-size 0", {"EA207"}),
-    "no API server is headless": ("-dp 4 -dpl 2 -dph -asc 0", {"EA108"}),
+    "no API server is headless": ("-dp 4 -dpl 2 -dph -asc 0", {"EA108", "EA304"}),
     "a key alone": ("--ssl-keyfile k", {"EA301"}),
     "a certificate alone may hold the key": ("--ssl-certfile c", set()),
     "a demand that Python does not know": ("--ssl-certfile c --ssl-cert-reqs 3", {"EA303"}),
@@ -87,6 +98,9 @@ OLDER = {
     "elastic beside external balancing": ("-dp 2 -dpn 0 -ep --enable-elastic-ep --enable-eplb", "0.29.0", {"EA206"}),
     "the same in the newest, elastic": ("-dp 2 -dpn 0 -ep --enable-elastic-ep --enable-eplb", "0.33.0", set()),
     "the node's rank overrides the assigned one": ("-dp 2 -dpe -dpn 9 --nnodes 2 --node-rank 1", "0.29.0", set()),
+    "a start rank of 0 said nothing at first": ("-dp 4 -dpl 2 -dpr 0", "0.25.1", set()),
+    "a start rank of 0 since": ("-dp 4 -dpl 2 -dpr 0", "0.29.0", {"EA107"}),
+    "any RPC port at first": ("-dp 2 -dpp 0", "0.25.1", set()),
     "the assigned rank counts in the newest": ("-dp 2 -dpe -dpn 9 --nnodes 2 --node-rank 1", "0.33.0", {"EA103"}),
 }
 
@@ -98,29 +112,40 @@ def test_rules_that_changed_between_releases(line: str, version: str, expected: 
 
 
 def test_the_environment_replaces_an_assigned_rank() -> None:
-    """Size and rank come from the same place."""
+    """Size and rank come from the same place; a negative rank is refused before."""
     assert ids("-dpn 1", env={"VLLM_DP_SIZE": "4"}) == {"EA113"}
+    assert ids("-dpn -1", env={"VLLM_DP_SIZE": "4"}) == {"EA103", "EA113"}
 
 
 SGLANG = {
     "a lone certificate": ("--ssl-certfile c", {"EA301"}),
     "a lone key": ("--ssl-keyfile k", {"EA301"}),
     "a pair": ("--ssl-certfile c --ssl-keyfile k", set()),
-    "a CA alone": ("--ssl-ca-certs ca", set()),
-    "a password alone": ("--ssl-keyfile-password p", set()),
+    "a CA alone": ("--ssl-ca-certs ca", {"EA301"}),
+    "a password alone": ("--ssl-keyfile-password p", {"EA301"}),
+    "a refresh of no certificate": ("--enable-ssl-refresh", {"EA301"}),
+    "a CA beside a pair": ("--ssl-certfile c --ssl-keyfile k --ssl-ca-certs ca", set()),
     "attention size that does not divide": ("--tp-size 4 --attn-dp-size 3", {"EA209"}),
     "attention beside plain data parallelism": ("--tp-size 4 --attn-dp-size 2 --dp-size 2", {"EA208"}),
+    "the older spelling beside the newer": ("--tp-size 4 --attn-dp-size 2 --dp-size 2 --enable-dp-attention", {"EA208"}),
     "attention data parallelism without effect": ("--enable-dp-attention --tp-size 4", {"EA210"}),
     "attention data parallelism that does not divide": ("--enable-dp-attention --dp-size 3 --tp-size 4", {"EA209"}),
     "decode context beside prefill context": ("--dcp-size 2 --tp-size 2 --enable-prefill-cp --cp-strategy zigzag", {"EA208"}),
     "prefill context without a strategy": ("--enable-prefill-cp", {"EA208"}),
     "attention context that does not divide": ("--tp-size 4 --attn-cp-size 3", {"EA209"}),
+    "attention context times attention size": ("--tp-size 4 --attn-cp-size 2 --attn-dp-size 4", {"EA209"}),
+    "MoE data parallelism beside a pipeline": ("--tp-size 4 --moe-dp-size 2 --pp-size 2", {"EA208"}),
+    "MoE data parallelism beside another context size": ("--tp-size 4 --moe-dp-size 2 --attn-cp-size 4", {"EA208"}),
+    "a dense size that is neither 1 nor the tensor size": ("--tp-size 4 --moe-dense-tp-size 2", {"EA209"}),
+    "a dense size of 1": ("--tp-size 4 --moe-dense-tp-size 1", set()),
     "MoE data parallelism that does not divide": ("--tp-size 4 --moe-dp-size 3", {"EA209"}),
     "MoE and expert sizes that do not multiply": ("--tp-size 8 --moe-dp-size 2 --ep-size 2", {"EA208"}),
     "dwdp that is not the tensor size": ("--tp-size 4 --dwdp-size 2", {"EA209"}),
     "nodes that do not divide one replica": ("--tp-size 4 --nnodes 3", {"EA203"}),
     "a node rank beyond the nodes": ("--tp-size 4 --nnodes 2 --node-rank 2", {"EA204"}),
     "data parallelism over nodes": ("--tp-size 4 --dp-size 2 --nnodes 2", {"EA208"}),
+    "attention data parallelism over nodes": ("--tp-size 4 --dp-size 2 --enable-dp-attention --nnodes 2", set()),
+    "a node that joins an elastic group": ("--tp-size 1 --nnodes 2 --node-rank 1 --elastic-ep-join-mode scale", set()),
 }
 
 
@@ -128,6 +153,20 @@ SGLANG = {
 def test_sglang(line: str, expected: set[str]) -> None:
     """Newest release, read in its own argument hooks."""
     assert ids(line, "SGLang") == expected
+
+
+OLDER_SGLANG = {
+    "prefill context without a strategy": ("--enable-prefill-cp", {"EA208"}),
+    "the older name brings its strategy": ("--enable-prefill-context-parallel", set()),
+    "context times data parallelism, attention or not": ("--tp-size 4 --attn-cp-size 2 --dp-size 4", {"EA209"}),
+    "data parallelism over nodes": ("--tp-size 4 --dp-size 2 --nnodes 2", {"EA208"}),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), OLDER_SGLANG.values(), ids=OLDER_SGLANG.keys())
+def test_sglang_before_it_had_an_attention_size(line: str, expected: set[str]) -> None:
+    """As 0.5.18 has the rules."""
+    assert ids(line, "SGLang", "0.5.18") == expected
 
 
 def test_every_finding_is_in_the_catalogue_under_its_own_id() -> None:

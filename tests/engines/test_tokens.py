@@ -70,7 +70,8 @@ UNREADABLE = {
     "-1e3 is an option, no number": (vllm("-tp", "-1e3"), "missing-value", "-tp"),
     "a switch with a value": (vllm("--enable-expert-parallel=true"), "unwanted-value", "true"),
     "a switch with an empty value": (vllm("--headless="), "unwanted-value", "--headless"),
-    "a short switch that one family walks through": (vllm("-ep=n2"), "unwanted-value", "-ep"),
+    "a short switch that one family walks through": (vllm("-ep=n2"), "families-differ", "-ep"),
+    "a short switch that no family walks through": (vllm("-ep=x"), "unwanted-value", "-ep"),
     "a one-dash prefix with its value inline": (vllm("-t=2"), "families-differ", "-t=2"),
     "an ambiguous one-dash prefix with its value inline": (vllm("-d=2"), "families-differ", "-d=2"),
     "a lone dash with a value": (sglang("-=x"), "families-differ", "-=x"),
@@ -129,6 +130,18 @@ def test_a_bad_value_of_an_unwatched_option_does_not_hide_the_degrees() -> None:
     reading = vllm("--dtype", "float99", "-tp", "2")
     assert reading.parallelism.declared == {"tensorParallel": 2}
     assert "float99" in next(f.message for f in reading.findings if f.id == "EA005")
+
+
+def test_a_word_that_only_the_cluster_knows_is_not_called_a_stray_word() -> None:
+    """It may stand for an option."""
+    assert [(f.id, f.position) for f in vllm("-tp", "2", "$(FLAGS)").findings] == [("EA011", 2)]
+    assert [f.id for f in vllm("$(GPUSTACK_MEMBER_INDEX)").findings] == ["EA003"]
+
+
+def test_an_option_whose_every_use_counts_is_not_called_repeated() -> None:
+    """`--middleware` collects; most options keep their last use."""
+    assert vllm("--middleware", "a", "--middleware", "b").findings == ()
+    assert [f.id for f in vllm("--host", "a", "--host", "b").findings] == ["EA008"]
 
 
 def test_a_deprecated_spelling_is_named() -> None:

@@ -106,6 +106,27 @@ def test_a_configuration_file_otherwise(reading: RoleReading, complete: bool) ->
     assert reading.findings
 
 
+NAMES = {
+    "a YAML file": ("vLLM", "/etc/a.yml", ["EA006"]),
+    "another file": ("vLLM", "/etc/a.json", ["EA006", "EA016"]),
+    "an extension in capitals": ("vLLM", "/etc/a.YAML", ["EA006", "EA016"]),
+    "an extension in capitals, for SGLang": ("SGLang", "/etc/a.YAML", ["EA006"]),
+    "a file that only the cluster knows": ("vLLM", "$(FILE)", ["EA006"]),
+    "an option's name": ("SGLang", "--tp", ["EA006", "EA016"]),
+}
+
+
+@pytest.mark.parametrize(("engine", "file", "found"), NAMES.values(), ids=NAMES.keys())
+def test_the_name_of_a_configuration_file_is_looked_at(engine: str, file: str, found: list[str]) -> None:
+    """Both engines refuse one that does not end as YAML does, each by its own look."""
+    assert [f.id for f in read_argv(engine, None, ["--config", file]).findings] == found
+
+
+def test_a_configuration_file_that_the_model_swallowed_raises_nothing() -> None:
+    """`--model --config` makes --config the first token of the line."""
+    assert not read("--model", "--config").parallelism.source.complete
+
+
 def test_help_is_said_to_end_the_process() -> None:
     """Both forms."""
     for argv in (["--help"], ["--help=all"], ["-h"]):
