@@ -14,6 +14,7 @@ from api.status import Condition, Group, Retirement, RoleStatus, Status, encode_
 from controller.dump import snapshots
 from controller.snapshot import Membership, Snapshot, StatusSettings
 from controller.status.acts import Act, acts_of
+from controller.status.groups import generation_of
 from controller.status.judge import Assessment, assess, judge
 
 __all__ = ["CURRENT", "NAME", "NAMESPACE", "NOW", "UID", "PodBuilder", "Scene", "ago", "entries", "read_pods", "scene"]
@@ -255,8 +256,6 @@ class Scene:
 
     def grouped(self, state: str, *uids: str, role: str = "server", ordinal: int = 0, qualified: float | None = 400) -> Self:
         """A stored group of the generation that those members make."""
-        from controller.status.groups import generation_of
-
         group = Group(ordinal, generation_of(uids), state, "Qualified", "", None if qualified is None else ago(qualified))
         return self.before(roles=(*(self.previous.roles if self.previous else ()), RoleStatus(role, groups=(group,))))
 

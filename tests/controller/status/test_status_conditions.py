@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from status_builders import Scene, entries, scene
+
+from controller.status.judge import judge
 
 Verdict = tuple[str, str]
 
@@ -157,10 +160,6 @@ def test_a_node_that_failed_speaks_before_nodes_that_fetch() -> None:
     for pod in found.pods:
         pod.conditions["PodReadyToStartContainers"] = "False"
     snapshot = found.snapshot()
-    import msgspec
-
-    from controller.status.judge import judge
-
     placed = tuple(
         msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=f"n{i}")) for i, pod in enumerate(snapshot.pods, 1)
     )

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 from status_builders import Scene, scene
 
+from controller.snapshot import StatusSettings
+
 HELD = {"QuotaReserved": "True", "Admitted": "True"}
 MARKER = "group waits; parked rather than held"
 
@@ -144,8 +146,6 @@ def test_an_observed_zero_is_written() -> None:
 
 def test_a_prefix_reserves_namespaces() -> None:
     """An entry that ends with a star is a prefix."""
-    from controller.snapshot import StatusSettings
-
     settings = StatusSettings(reserved_namespaces=("kube-*", "exact"))
     assert [settings.reserves(name) for name in ("kube-system", "exact", "exactly", "kub")] == [True, True, False, False]
 

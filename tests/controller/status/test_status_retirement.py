@@ -305,8 +305,6 @@ def test_a_clock_that_cannot_be_read_is_spent() -> None:
     found = leaving()
     assert found.previous is not None
     assert found.previous.retirement is not None
-    import msgspec
-
     found.before(retirement=msgspec.structs.replace(found.previous.retirement, phase_started_at="then"))
     assert found.retirement().state == "Aborted"
 

@@ -9,7 +9,9 @@ from click.testing import CliRunner, Result
 from status_builders import ago, scene
 
 from app.cli import main
+from controller.dump import snapshots
 from controller.status.explain import Explanation, explain
+from controller.status.judge import assess
 
 NOW = ago(0)
 
@@ -160,9 +162,6 @@ def test_explain_all_shows_settled_parts_in_full(dump: str) -> None:
 
 def explained() -> tuple[Explanation, ...]:
     """The parts of the troubled deployment."""
-    from controller.dump import snapshots
-    from controller.status.judge import assess
-
     (snapshot,) = snapshots(troubled(), NOW)
     return explain(assess(snapshot))
 

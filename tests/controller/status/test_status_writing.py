@@ -24,6 +24,7 @@ from api.status import (
     encode_status,
     status_document,
 )
+from controller.status.judge import judge
 from controller.status.text import bounded
 from controller.status.verdict import verdict
 
@@ -41,8 +42,6 @@ def test_a_second_pass_over_its_own_status_writes_nothing() -> None:
     first = full().before().judge()
     found = full().before(**{f: getattr(first, f) for f in Status.__struct_fields__ if f != "retirement"})
     later = msgspec.structs.replace(found.snapshot(), now=found.snapshot().now.replace(second=9))
-    from controller.status.judge import judge
-
     assert encode_status(msgspec.structs.replace(judge(later), retirement=None)) == encode_status(
         msgspec.structs.replace(first, retirement=None)
     )
@@ -120,8 +119,6 @@ def test_lists_in_another_order_give_the_same_bytes() -> None:
     """No verdict depends on the order in which objects were listed."""
     snapshot = full().snapshot()
     turned = msgspec.structs.replace(snapshot, pods=snapshot.pods[::-1], workloads=snapshot.workloads[::-1])
-    from controller.status.judge import judge
-
     assert encode_status(judge(turned)) == encode_status(judge(snapshot))
 
 
