@@ -24,6 +24,8 @@ OWNED: Final = tuple(field.encode_name for field in msgspec.structs.fields(Statu
 # A write that the cache does not show for so long is no longer waited for: its event may have been lost with the object.
 FORGET_AFTER: Final = 60.0
 
+_NO_STATUS: Final = (b"null", b"{}")
+
 log = structlog.get_logger("controller.writer")
 
 
@@ -49,6 +51,16 @@ def _merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return patch
 
 
+def patch_to(stored: bytes, wanted: bytes) -> bytes:
+    """The same as JSON; empty where nothing differs. An API server writes statuses as we do: equal ones are most often equal bytes."""
+    if stored == wanted:
+        return b""
+    if stored in _NO_STATUS:
+        return wanted
+    patch = difference(msgspec.json.decode(stored), msgspec.json.decode(wanted))
+    return msgspec.json.encode(patch) if patch else b""
+
+
 class _Written(msgspec.Struct, frozen=True):
     uid: str
     version: str
@@ -57,11 +69,18 @@ class _Written(msgspec.Struct, frozen=True):
     interrupted: bool = False
 
 
+class _AnswerMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
 class _Answer(msgspec.Struct, frozen=True):
     """What is read of a patched object; the rest of it is what was sent."""
 
-    metadata: dict[str, Any] | None = None
-    status: Any = None
+    metadata: _AnswerMeta | None = None
+    status: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_answer: Final = msgspec.json.Decoder(_Answer).decode
 
 
 @dataclass(slots=True)
@@ -142,18 +161,18 @@ class Writer:
 
         `final`: the write itself gives no reason to judge again, so the event that shows it need not be followed by a pass.
         """
-        wanted: dict[str, Any] = msgspec.json.decode(encode_status(status))
-        patch = difference(msgspec.json.decode(cached.status_json), wanted)
+        wanted = encode_status(status)
+        patch = patch_to(cached.status_json, wanted)
         if not patch:
             self._not_kept.pop(key, None)
             metrics.ELIDED.inc()
             return False
-        fingerprint = msgspec.json.encode(patch, order="sorted")
-        if self._not_kept.get(key) == fingerprint:
+        if self._not_kept.get(key) == patch:
             metrics.WRITES.labels("not-kept").inc()
             return False
-        body = msgspec.json.encode({"metadata": {"resourceVersion": cached.metadata.resource_version}, "status": patch})
-        sending = self._sending[key] = _Sending(cached.metadata.resource_version)
+        version = cached.metadata.resource_version
+        body = msgspec.json.encode({"metadata": {"resourceVersion": version}, "status": msgspec.Raw(patch)})
+        sending = self._sending[key] = _Sending(version)
         try:
             answer = await self._client.patch(
                 MODEL_DEPLOYMENTS, key.name, body, key.namespace or None, subresource="status", field_manager="modelwarden"
@@ -180,14 +199,15 @@ class Writer:
             self._overtaken.discard(key)  # what came meanwhile is what we made
         return True
 
-    def _remember(self, key: Key, cached: CachedDeployment, answer: bytes, wanted: dict[str, Any], *, final: bool) -> None:
-        stored = msgspec.json.decode(answer, type=_Answer)
-        version = str((stored.metadata or {}).get("resourceVersion") or "")
+    def _remember(self, key: Key, cached: CachedDeployment, answer: bytes, wanted: bytes, *, final: bool) -> None:
+        stored = _decode_answer(answer)
+        version = stored.metadata.resource_version if stored.metadata is not None else ""
         if version and version != cached.metadata.resource_version:
             self._written[key] = _Written(cached.metadata.uid, version, self._clock.monotonic(), final)
-        left = difference(stored.status, wanted)
+        left = patch_to(bytes(stored.status), wanted)
         if left:
-            self._not_kept[key] = msgspec.json.encode(left, order="sorted")
-            log.warning("the API server does not keep part of the status", namespace=key.namespace, name=key.name, fields=sorted(left))
+            self._not_kept[key] = left
+            fields = sorted(msgspec.json.decode(left))
+            log.warning("the API server does not keep part of the status", namespace=key.namespace, name=key.name, fields=fields)
         else:
             self._not_kept.pop(key, None)

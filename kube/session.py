@@ -14,10 +14,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final
-from urllib.parse import urlsplit
+from functools import cache, lru_cache
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
+from prometheus_client import Counter, Histogram
 from yarl import URL
 
 from kube import metrics
@@ -98,9 +101,13 @@ class Session:
         """
         started = self._monotonic()
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
-        async with self.open(method, path, params, body=body, content_type=content_type, timeout=timeout) as response:
-            data = await response.read()
-        metrics.SECONDS.labels(method).observe(self._monotonic() - started)
+        with _Exchange(method, path, self._host, timeout) as exchange:
+            response = await self._answered(exchange, params, body, content_type)
+            try:
+                data = await response.read()
+            finally:
+                response.release()
+        _seconds(method).observe(self._monotonic() - started)
         return data
 
     @asynccontextmanager
@@ -110,43 +117,36 @@ class Session:
         path: str,
         params: Mapping[str, str] | None = None,
         *,
-        body: bytes | None = None,
-        content_type: str = "application/json",
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own value, handed through
-        answer_within: float | None = None,
+        answer_within: float,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """An answer that is 2xx, to be read by the caller, whose read errors are translated too.
 
         `answer_within` bounds, in seconds, the wait for the status line and headers apart from the life of the body behind them.
         """
-        url = URL(self._access.host + path, encoded=True)
-        if params:
-            url = url.with_query(params)
-        headers = {"Content-Type": content_type} if body is not None else {}
-        code = "<error>"
-        try:
+        with _Exchange(method, path, self._host, timeout, answer_within) as exchange:
             async with asyncio.timeout(answer_within):
-                response = await self._send(method, url, headers, body, timeout)
-            code = str(response.status)
+                response = await self._answered(exchange, params)
             try:
-                if not 200 <= response.status < 300:
-                    # A redirect too: whoever sends one (a proxy that wants a login) is no API server, and has done nothing.
-                    raise error_from(response.status, await response.read(), parse_retry_after(response.headers.get("Retry-After")))
                 yield response
             finally:
                 response.release()
-        except aiohttp.ConnectionTimeoutError as fault:
-            raise ConnectFailed(f"{method} {path}: no connection within {CONNECT_SECONDS:g} s") from fault
-        except TimeoutError as fault:
-            raise RequestTimeout(
-                f"{method} {path}: no answer within {answer_within if code == '<error>' and answer_within else timeout.total} s"
-            ) from fault
-        except (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError) as fault:
-            raise ConnectFailed(f"{method} {path}: {fault}") from fault
-        except (aiohttp.ClientError, ssl.SSLError, OSError) as fault:
-            raise TransportError(f"{method} {path}: {type(fault).__name__}: {fault}") from fault
+
+    async def _answered(
+        self, exchange: "_Exchange", params: Mapping[str, str] | None, body: bytes | None = None, content_type: str = ""
+    ) -> aiohttp.ClientResponse:
+        query = f"?{_query(tuple(params.items()))}" if params else ""
+        url = URL(f"{self._access.host}{exchange.path}{query}", encoded=True)
+        headers = {"Content-Type": content_type} if body is not None else {}
+        response = await self._send(exchange.method, url, headers, body, exchange.timeout)
+        exchange.code = str(response.status)
+        if 200 <= response.status < 300:
+            return response
+        # A redirect too: whoever sends one (a proxy that wants a login) is no API server, and has done nothing.
+        try:
+            raise error_from(response.status, await response.read(), parse_retry_after(response.headers.get("Retry-After")))
         finally:
-            metrics.REQUESTS.labels(code, method, self._host).inc()
+            response.release()
 
     async def _send(
         self,
@@ -240,3 +240,50 @@ def _of_tls(fault: BaseException | None) -> bool:
             return True
         fault = fault.__cause__
     return False
+
+
+@lru_cache(maxsize=1024)
+def _query(params: tuple[tuple[str, str], ...]) -> str:
+    """Writes say the same time after time."""
+    return urlencode(params)
+
+
+@cache
+def _seconds(method: str) -> Histogram:
+    return metrics.SECONDS.labels(method)
+
+
+@lru_cache(maxsize=256)
+def _outcomes(code: str, method: str, host: str) -> Counter:
+    return metrics.REQUESTS.labels(code, method, host)
+
+
+class _Exchange:
+    """One request and its answer: counted by its outcome, whatever goes wrong in it turned into our error tree."""
+
+    __slots__ = ("_answer_within", "_host", "code", "method", "path", "timeout")
+
+    def __init__(self, method: str, path: str, host: str, timeout: aiohttp.ClientTimeout, answer_within: float | None = None) -> None:
+        self.method = method
+        self.path = path
+        self.timeout = timeout
+        self.code = "<error>"
+        self._host = host
+        self._answer_within = answer_within
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+        _outcomes(self.code, self.method, self._host).inc()
+        asked = f"{self.method} {self.path}"
+        match fault:
+            case aiohttp.ConnectionTimeoutError():
+                raise ConnectFailed(f"{asked}: no connection within {CONNECT_SECONDS:g} s") from fault
+            case TimeoutError():
+                bound = self._answer_within if self.code == "<error>" and self._answer_within else self.timeout.total
+                raise RequestTimeout(f"{asked}: no answer within {bound} s") from fault
+            case aiohttp.ClientConnectorError() | aiohttp.ClientProxyConnectionError():
+                raise ConnectFailed(f"{asked}: {fault}") from fault
+            case aiohttp.ClientError() | ssl.SSLError() | OSError():
+                raise TransportError(f"{asked}: {type(fault).__name__}: {fault}") from fault

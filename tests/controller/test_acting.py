@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from atwork import World, running, settings
 from cluster import FakeCluster, Request
-from things import deployment, pod, router_pod, workload
+from things import deployment, pod, router, router_pod, workload
 from virtual import settle
 
 from api.clock import format_time
@@ -225,12 +225,14 @@ async def test_a_whole_operation() -> None:
     members = [api.put(pod(made, f"chat-{ordinal}", ordinal).ready().json) for ordinal in (0, 1)]
     for at, member in enumerate(members):
         api.put(workload(member, name=f"w{at}"))
-    router = api.put(router_pod(made).json)
+    for above in router(made):
+        api.put(above)
+    asked = api.put(router_pod(made).json)
     async with retiring(api) as world:
         seen = []
         for _ in range(40):
             now = format_time(world.clock.now())
-            view = RouterView(router_pod_uid=router["metadata"]["uid"], boot_generation=1, received_at=now)
+            view = RouterView(router_pod_uid=asked["metadata"]["uid"], boot_generation=1, received_at=now)
             idle = Drain(pod_uid="uid-chat-1", reads=(DrainRead(at=now, outcome="Idle"), DrainRead(at=now, outcome="Idle")))
             world.controller.board.put(KEY, Facts("uid-chat", router_views=(view,), drain={"uid-chat-1": idle}))  # type: ignore[arg-type]
             await world.clock.advance(1)

@@ -47,7 +47,7 @@ _MEMBERS_GONE = Cut(RETIREMENT, "    if remaining:\n", "    if remaining and Fal
 MUTANTS: Final[dict[str, Mutant]] = {
     "nothing-changed": Mutant(
         "an unchanged status is not sent",
-        (Cut("controller.writer", "        if not patch:", "        if not patch and False:"),),
+        (Cut("controller.writer", "        if not patch:", '        patch = patch or b"{}"\n        if not patch:'),),
         "scenario late-telling",
         "no write when nothing changed",
     ),
@@ -68,8 +68,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         (
             Cut(
                 "controller.writer",
-                '{"metadata": {"resourceVersion": cached.metadata.resource_version}, "status": patch}',
-                '{"status": patch}',
+                '{"metadata": {"resourceVersion": version}, "status": msgspec.Raw(patch)}',
+                '{"status": msgspec.Raw(patch)}',
             ),
         ),
         "scenario late-telling",
@@ -288,8 +288,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         (
             Cut(
                 OBSERVERS,
-                "        self._board.amend(key, uid, router_views=fresh)\n        return news",
-                "        self._board.amend(key, uid, router_views=fresh)\n        return False",
+                "        self._keep(key, uid, router_views=fresh)\n        return news",
+                "        self._keep(key, uid, router_views=fresh)\n        return False",
             ),
         ),
         "scenario slow-router",
