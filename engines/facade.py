@@ -204,7 +204,7 @@ def _position(fault: Fault) -> int:
     return 1 << 31 if fault.position is None else fault.position
 
 
-def _expanded(argv: Sequence[str], variables: Mapping[str, Expanded | None]) -> tuple[tuple[str, ...], dict[int, tuple[str, ...]]]:
+def _expanded(argv: Sequence[str], variables: Mapping[str, Expanded]) -> tuple[tuple[str, ...], dict[int, tuple[str, ...]]]:
     """The arguments as the kubelet passes them on, and the references left in each."""
     unresolved: dict[int, tuple[str, ...]] = {}
     if "$" not in "".join(argv):

@@ -28,11 +28,11 @@ PROVIDED: Final = frozenset({"GPUSTACK_REPLICA_LEADER_ADDRESS", "GPUSTACK_REPLIC
 LIMIT: Final = 1 << 18
 
 
-def expand(text: str, variables: Mapping[str, Expanded | None], limit: int = LIMIT) -> Expanded:
+def expand(text: str, variables: Mapping[str, Expanded], limit: int = LIMIT) -> Expanded:
     """Expand every reference once.
 
-    A variable whose entry is None (not literal) is unresolved, and so is whatever a variable's own value left unresolved. A text that would
-    grow beyond `limit` characters stays as it is written, its references unresolved.
+    What a variable's own value left unresolved is unresolved here too. A text that would grow beyond `limit` characters stays as it is
+    written, its references unresolved.
     """
     if "$" not in text:
         return Expanded(text)
@@ -69,9 +69,9 @@ def expand(text: str, variables: Mapping[str, Expanded | None], limit: int = LIM
     return Expanded("".join(parts), tuple(unresolved))
 
 
-def environment(env: Sequence[EnvVar]) -> dict[str, Expanded | None]:
-    """The container's variables: later entries replace earlier ones, references see what stands before them. None = not literal."""
-    known: dict[str, Expanded | None] = {}
+def environment(env: Sequence[EnvVar]) -> dict[str, Expanded]:
+    """A role's variables: later entries replace earlier ones, references see what stands before them, no value is an empty one."""
+    known: dict[str, Expanded] = {}
     for variable in env:
-        known[variable.name] = None if variable.value is None else expand(variable.value, known)
+        known[variable.name] = expand(variable.value or "", known)
     return known

@@ -139,7 +139,7 @@ def _named(table: Table, occurrence: Occurrence) -> str:
 
 
 def environment_size(
-    last: Mapping[str, Occurrence], variables: Mapping[str, Expanded | None], order: Sequence[str]
+    last: Mapping[str, Occurrence], variables: Mapping[str, Expanded], order: Sequence[str]
 ) -> tuple[int | None, list[Fault]]:
     """The data-parallel size that vLLM takes from the environment, and the variables it reads and cannot convert (facts, section 6).
 
@@ -156,10 +156,10 @@ def environment_size(
             continue
         known = variables[name]
         index = len(order) - 1 - order[::-1].index(name)
-        if known is None or known.unresolved:
+        if known.unresolved:
             if name == SIZE_VARIABLE:
-                text = "" if known is None else f" ({show(known.text)})"
-                faults.append(Fault("unresolved", f"{name} has no literal value{text}", None, name, "data_parallel_size", index))
+                why = f"{name} is {show(known.text)}, which the role's own environment does not define"
+                faults.append(Fault("unresolved", why, None, name, "data_parallel_size", index))
             continue
         try:
             value = to_int(known.text)

@@ -1,6 +1,7 @@
 """`mdctl args`: how an engine reads a command line, without the engine and without a cluster."""
 
 import sys
+from typing import Any
 
 import click
 import msgspec
@@ -10,13 +11,26 @@ from engines.facade import RoleReading, read_argv
 from engines.table import ENGINES, engine_name
 
 
+class Variable(msgspec.Struct, frozen=True, rename="camel"):
+    """One variable as a Pod may write it. A value from elsewhere is a reference to itself here: one that nobody resolves."""
+
+    name: str = ""
+    value: str | None = None
+    value_from: dict[str, Any] | None = None
+
+    @property
+    def literal(self) -> EnvVar:
+        """The variable as a role writes it."""
+        return EnvVar(name=self.name, value=self.value if self.value_from is None else f"$({self.name})")
+
+
 class Line(msgspec.Struct, frozen=True):
     """One input line of `--jsonl` (D8). `ports` may tell the role's ports; the serving port is 8000 without them."""
 
     engine: str
     argv: tuple[str, ...] = ()
     version: str | None = None
-    env: tuple[EnvVar, ...] = ()
+    env: tuple[Variable, ...] = ()
     command: tuple[str, ...] | None = None
     ports: tuple[RolePort, ...] = ()
 
@@ -28,7 +42,8 @@ def answer(raw: bytes) -> bytes:
     """The result line of one input line; a bad one gives `{"error": …}`."""
     try:
         line = _DECODER.decode(raw)
-        return read_argv(line.engine, line.version, line.argv, line.env, line.command or (), ports=line.ports).to_json()
+        env = [variable.literal for variable in line.env]
+        return read_argv(line.engine, line.version, line.argv, env, line.command or (), ports=line.ports).to_json()
     except (msgspec.MsgspecError, KeyError, UnicodeError) as error:
         return msgspec.json.encode({"error": str(error.args[0] if error.args else error)})
     except RecursionError:

@@ -122,6 +122,16 @@ def test_lines_are_answered_in_order_and_a_bad_one_in_its_place() -> None:
     assert fourth["parallelism"]["declared"] == {"tensorParallel": 4}
 
 
+def test_a_variable_without_a_value_is_empty_and_one_from_elsewhere_is_open() -> None:
+    """The schema: a value is empty where absent. A Pod's `valueFrom` is known to the cluster alone."""
+    argv = '"engine":"vLLM","argv":["-tp","2","--ssl-certfile","$(CERT)"]'
+    lines = [f'{{{argv},"env":[{{"name":"CERT"}}]}}', f'{{{argv},"env":[{{"name":"CERT","valueFrom":{{"secretKeyRef":{{}}}}}}]}}']
+    empty, elsewhere = (json.loads(line) for line in run("--jsonl", stdin="\n".join(lines))[1].splitlines())
+    assert not empty["tls"]["enabled"]
+    assert elsewhere["tls"]["enabled"]
+    assert [found["id"] for found in elsewhere["findings"]] == ["EA011"]
+
+
 def test_a_result_line_has_exactly_the_members_of_the_contract() -> None:
     """D8."""
     found = json.loads(run("--jsonl", stdin='{"engine":"vLLM","argv":["--foo"]}')[1])

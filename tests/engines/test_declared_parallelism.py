@@ -68,7 +68,8 @@ BROKEN = {
     "a local rank that is no integer": (read(env={"VLLM_DP_RANK_LOCAL": "x"}), "VLLM_DP_RANK_LOCAL"),
     "a port that is no integer, with a size above 1": (read("-dp", "2", env={"VLLM_DP_MASTER_PORT": "x"}), "VLLM_DP_MASTER_PORT"),
     "a port that is no integer, with a local size of 0": (read("-dpl", "0", env={"VLLM_DP_MASTER_PORT": "x"}), "VLLM_DP_MASTER_PORT"),
-    "a size that is not literal": (read(env={"VLLM_DP_SIZE": None}), "VLLM_DP_SIZE"),
+    "a size without a value": (read(env={"VLLM_DP_SIZE": None}), "VLLM_DP_SIZE: ''"),
+    "a size that only the cluster knows": (read(env={"VLLM_DP_SIZE": "$(SIZE)"}), "VLLM_DP_SIZE is $(SIZE)"),
 }
 
 

@@ -6,7 +6,7 @@ from api.objects import EnvVar
 from engines.facade import read_argv
 from engines.kubelet import Expanded, environment, expand
 
-VARIABLES = {"A": Expanded("1"), "EMPTY": Expanded(""), "REF": Expanded("$(B)", ("B",)), "SECRET": None}
+VARIABLES = {"A": Expanded("1"), "EMPTY": Expanded(""), "REF": Expanded("$(B)", ("B",))}
 
 TEXTS = {
     "a reference": ("$(A)", "1", ()),
@@ -17,7 +17,6 @@ TEXTS = {
     "a dollar before another letter stays": ("$A", "$A", ()),
     "an unclosed reference stays": ("$(A", "$(A", ()),
     "an unknown name stays and is told": ("$(NOBODY)", "$(NOBODY)", ("NOBODY",)),
-    "a variable that is not literal is unresolved": ("$(SECRET)", "$(SECRET)", ("SECRET",)),
     "an empty value is a value": ("$(EMPTY)", "", ()),
     "a value is not expanded a second time": ("$(REF)", "$(B)", ("B",)),
     "an empty name is a name": ("$()", "$()", ("",)),
@@ -37,9 +36,9 @@ def test_a_variable_sees_what_stands_before_it_only() -> None:
 
 
 def test_the_last_entry_of_a_name_wins() -> None:
-    """Also when it is not literal."""
+    """Also when it is empty: no value is an empty one."""
     assert environment([EnvVar(name="A", value="1"), EnvVar(name="A", value="2")])["A"] == Expanded("2")
-    assert environment([EnvVar(name="A", value="1"), EnvVar(name="A")])["A"] is None
+    assert environment([EnvVar(name="A", value="1"), EnvVar(name="A")])["A"] == Expanded("")
 
 
 def test_variables_that_double_each_other_do_not_fill_the_memory() -> None:
