@@ -27,7 +27,7 @@ from engines.parallelism import (
     unreadable,
 )
 from engines.table import VLLM, Choice, Table, choose, engine_name
-from engines.tokens import Fault, Occurrence, Stray, consume, named
+from engines.tokens import TERMINATOR, Fault, Occurrence, Stray, consume, named
 from engines.values import show
 
 __all__ = [
@@ -161,7 +161,7 @@ def read_argv(
     replaced = bool(command)
     tokens, unresolved = _expanded(command if replaced else argv, variables)
     module = vllm if name == VLLM else sglang
-    rewritten = module.rewrite(tokens, unresolved, table.spellings)
+    rewritten = module.rewrite(_unwrapped(tokens) if replaced else tokens, unresolved, table.spellings)
     consumed = consume(table, rewritten.line)
     last = {occurrence.dest: occurrence for occurrence in consumed.occurrences}
     watched = module.WATCHED
@@ -202,6 +202,11 @@ _KNOWN: Final = frozenset({VLLM, "SGLang"})
 
 def _position(fault: Fault) -> int:
     return 1 << 31 if fault.position is None else fault.position
+
+
+def _unwrapped(command: tuple[str, ...]) -> tuple[str, ...]:
+    """A replaced command as the engine's words: a bare -- is a wrapper's (`tini -- vllm serve …`), for no engine starts with one."""
+    return tuple("" if token == TERMINATOR else token for token in command)
 
 
 def _expanded(argv: Sequence[str], variables: Mapping[str, Expanded]) -> tuple[tuple[str, ...], dict[int, tuple[str, ...]]]:

@@ -109,6 +109,25 @@ def test_the_word_none_is_a_file_to_sglang_and_nothing_to_vllm() -> None:
     assert read("--ssl-certfile", "None", engine="SGLang").tls.enabled
 
 
+COMMANDS = {
+    "the engine itself": (("vllm", "serve", "m", "--ssl-certfile", "/c"), True),
+    "the engine as a module": (("python3", "-m", "vllm.entrypoints.openai.api_server", "--ssl-keyfile=/k"), True),
+    "behind a wrapper's own --": (("tini", "--", "vllm", "serve", "m", "--ssl_certfile", "/c"), True),
+    "behind a wrapper's options": (("tini", "-g", "-v", "--", "vllm", "serve", "m", "--ssl-certf=/c"), True),
+    "withdrawn again": (("vllm", "serve", "m", "--ssl-certfile", "/c", "--ssl-certfile", "None"), False),
+    "in a shell's text, which is not read": (("sh", "-c", "vllm serve m --ssl-certfile /c"), False),
+}
+
+
+@pytest.mark.parametrize(("command", "encrypted"), COMMANDS.values(), ids=COMMANDS.keys())
+def test_a_replaced_command_tells_its_scheme(command: tuple[str, ...], encrypted: bool) -> None:
+    """The extra arguments are ignored then; no engine starts with a bare --, so one in a command is a wrapper's."""
+    reading = read_argv("vLLM", None, ("--ssl-certfile", "/ignored"), command=command)
+    assert reading.tls.enabled is encrypted
+    assert reading.gates.withheld_by == ("command",)
+    assert reading.parallelism.source.unreadable_reason == "Unmanaged"
+
+
 def test_a_replaced_command_is_read_for_tls_and_listener_only() -> None:
     """The extra arguments beside it are not read at all, and nothing is filled."""
     role = Role(name="r", command=("serve", "--ssl-certfile", "/c", "--port", "9"), extra_args=("--host", "h", "-tp", "2"))
