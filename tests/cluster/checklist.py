@@ -95,6 +95,11 @@ async def widgets(cluster: TestCluster) -> str:
     return f"{WIDGETS}/namespaces/{await cluster.namespace()}/widgets"
 
 
+async def maps(cluster: TestCluster) -> str:
+    """The path of the ConfigMaps of a fresh namespace."""
+    return f"/api/v1/namespaces/{await cluster.namespace()}/configmaps"
+
+
 def widget(name: str, color: str = "red", **spec: Any) -> JSON:
     """A widget."""
     return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"color": color, **spec}}

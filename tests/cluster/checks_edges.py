@@ -2,15 +2,11 @@
 
 from typing import Any
 
-from checklist import JSON, check, config_map, fields, pod, widget, widget_crd, widgets
+from checklist import JSON, check, config_map, fields, maps, pod, widget, widget_crd, widgets
 from clusterkit import Answer, TestCluster
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-
-
-async def _maps(cluster: TestCluster) -> str:
-    return f"/api/v1/namespaces/{await cluster.namespace()}/configmaps"
 
 
 def refused(answer: Answer, code: int, said: str = "") -> None:
@@ -21,7 +17,7 @@ def refused(answer: Answer, code: int, said: str = "") -> None:
 
 @check("options of a delete that no server takes are 422, and nothing is deleted")
 async def _(cluster: TestCluster) -> None:
-    path = await _maps(cluster)
+    path = await maps(cluster)
     (await cluster.wire("POST", path, config_map("a"))).ok()
     for options, field in (
         ({"propagationPolicy": "Sideways"}, "propagationPolicy"),
@@ -35,7 +31,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("a delete whose body is something else, or of another shape, deletes nothing")
 async def _(cluster: TestCluster) -> None:
-    path = await _maps(cluster)
+    path = await maps(cluster)
     (await cluster.wire("POST", path, config_map("a"))).ok()
     for body in (config_map("a") | {"kind": "ConfigMap", "apiVersion": "v1"}, {"kind": "DeleteOptions", "gracePeriodSeconds": "x"}):
         assert (await cluster.wire("DELETE", f"{path}/a", {"apiVersion": "v1", **body})).code >= 400
@@ -51,7 +47,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("options of a list that do not go together are refused")
 async def _(cluster: TestCluster) -> None:
-    path = await _maps(cluster)
+    path = await maps(cluster)
     for name in "ab":
         (await cluster.wire("POST", path, config_map(name))).ok()
     for options in ({"resourceVersionMatch": "Exact"}, {"resourceVersionMatch": "Exact", "resourceVersion": "0"}):
@@ -64,12 +60,12 @@ async def _(cluster: TestCluster) -> None:
 
 @check("a list at a version that is yet to come is 504 and says which one stands")
 async def _(cluster: TestCluster) -> None:
-    refused(await cluster.wire("GET", await _maps(cluster), resourceVersion="99999999999"), 504, "Too large resource version")
+    refused(await cluster.wire("GET", await maps(cluster), resourceVersion="99999999999"), 504, "Too large resource version")
 
 
 @check("a field manager is at most 128 printable characters, and only an apply can be forced")
 async def _(cluster: TestCluster) -> None:
-    path = await _maps(cluster)
+    path = await maps(cluster)
     for name in ("m" * 129, "m\n"):
         refused(await cluster.wire("POST", path, config_map("a"), fieldManager=name), 422, "fieldManager")
     (await cluster.wire("POST", path, config_map("a"))).ok()
@@ -78,7 +74,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("a PUT makes a Lease that is not there, and no ConfigMap")
 async def _(cluster: TestCluster) -> None:
-    path = await _maps(cluster)
+    path = await maps(cluster)
     leases = path.replace("/api/v1", "/apis/coordination.k8s.io/v1").replace("configmaps", "leases")
     assert (await cluster.wire("PUT", f"{leases}/l", {"metadata": {"name": "l"}, "spec": {}})).code == 201
     refused(await cluster.wire("PUT", f"{path}/a", config_map("a")), 404)
@@ -86,19 +82,19 @@ async def _(cluster: TestCluster) -> None:
 
 @check("an empty body is 400, and a path that is no resource is read only")
 async def _(cluster: TestCluster) -> None:
-    refused(await cluster.wire("POST", await _maps(cluster), ""), 400)
+    refused(await cluster.wire("POST", await maps(cluster), ""), 400)
     refused(await cluster.wire("POST", "/version", {}), 405)
 
 
 @check("a body of two megabytes is read")
 async def _(cluster: TestCluster) -> None:
     body = {"metadata": {"name": "big", "annotations": {"a": "x" * (2 << 20)}}}
-    refused(await cluster.wire("POST", await _maps(cluster), body), 422, "metadata.annotations")
+    refused(await cluster.wire("POST", await maps(cluster), body), 422, "metadata.annotations")
 
 
 @check("metadata of another shape is 400, and a finalizer has to be qualified")
 async def _(cluster: TestCluster) -> None:
-    path = await _maps(cluster)
+    path = await maps(cluster)
     shapes: tuple[JSON, ...] = (
         {"ownerReferences": ["x"]},
         {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": 5}]},
@@ -120,7 +116,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("a UID that is not the object's is 409 for a PUT, 422 for a patch, and applied makes nothing")
 async def _(cluster: TestCluster) -> None:
-    path = await _maps(cluster)
+    path = await maps(cluster)
     (await cluster.wire("POST", path, config_map("a"))).ok()
     other = config_map("a")
     other["metadata"]["uid"] = "z"
@@ -133,7 +129,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("a selector with a hole in it, or a bound that is no number, is 400")
 async def _(cluster: TestCluster) -> None:
-    path = await _maps(cluster)
+    path = await maps(cluster)
     for text in ("a,,b", "a>--5", "a in b"):
         refused(await cluster.wire("GET", path, labelSelector=text), 400)
 
@@ -158,7 +154,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("data has keys fit for files and a limit; a Secret keeps its type, one for TLS has both halves")
 async def _(cluster: TestCluster) -> None:
-    path = await _maps(cluster)
+    path = await maps(cluster)
     secrets = path.replace("configmaps", "secrets")
     refused(await cluster.wire("POST", path, {"metadata": {"name": "a"}, "data": {"x": 1}}), 400)
     refused(await cluster.wire("POST", path, {"metadata": {"name": "a"}, "data": {"a b": "x"}}), 422, "data[a b]")
@@ -173,7 +169,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("a Lease counts in whole seconds above zero, and its times are times")
 async def _(cluster: TestCluster) -> None:
-    leases = (await _maps(cluster)).replace("/api/v1", "/apis/coordination.k8s.io/v1").replace("configmaps", "leases")
+    leases = (await maps(cluster)).replace("/api/v1", "/apis/coordination.k8s.io/v1").replace("configmaps", "leases")
     refused(
         await cluster.wire("POST", leases, {"metadata": {"name": "l"}, "spec": {"leaseDurationSeconds": 0}}), 422, "leaseDurationSeconds"
     )
@@ -183,7 +179,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("an Event of events.k8s.io says when, who and what, in a note of a kilobyte")
 async def _(cluster: TestCluster) -> None:
-    path = (await _maps(cluster)).replace("/api/v1", "/apis/events.k8s.io/v1").replace("configmaps", "events")
+    path = (await maps(cluster)).replace("/api/v1", "/apis/events.k8s.io/v1").replace("configmaps", "events")
     event: JSON = {"metadata": {"name": "e"}, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "a", "reason": "r", "type": "Normal"}
     event |= {"reportingController": "example.com/c", "reportingInstance": "i"}
     event["regarding"] = {"kind": "ConfigMap", "name": "a", "namespace": path.split("/")[-2]}
@@ -195,7 +191,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("an Event of events.k8s.io may begin as a series of two or more")
 async def _(cluster: TestCluster) -> None:
-    path = (await _maps(cluster)).replace("/api/v1", "/apis/events.k8s.io/v1").replace("configmaps", "events")
+    path = (await maps(cluster)).replace("/api/v1", "/apis/events.k8s.io/v1").replace("configmaps", "events")
     event: JSON = {"metadata": {"name": "e"}, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "a", "reason": "r", "type": "Normal"}
     event |= {"reportingController": "example.com/c", "reportingInstance": "i", "note": "n"}
     event["regarding"] = {"kind": "ConfigMap", "name": "a", "namespace": path.split("/")[-2]}
@@ -236,7 +232,7 @@ async def _(cluster: TestCluster) -> None:
 @check("a Pod on a node that is deleted with a negative grace gets a second")
 async def _(cluster: TestCluster) -> None:
     cluster.needs(21, "a negative grace as a second")
-    path = (await _maps(cluster)).replace("configmaps", "pods")
+    path = (await maps(cluster)).replace("configmaps", "pods")
     (await cluster.wire("POST", path, pod("p", node="n1"))).ok()
     answer = await cluster.wire("DELETE", f"{path}/p", {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": -1})
     assert answer.ok()["metadata"]["deletionGracePeriodSeconds"] == 1
@@ -258,7 +254,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("a patch that makes something that is no object of its kind is 422")
 async def _(cluster: TestCluster) -> None:
-    path = await _maps(cluster)
+    path = await maps(cluster)
     (await cluster.wire("POST", path, config_map("a", x="y"))).ok()
     for body in ({"data": {"x": 1}}, {"kind": "Secret"}, {"metadata": {"labels": "red"}}):
         refused(await cluster.wire.patch(f"{path}/a", body), 422, "patch")
@@ -266,7 +262,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("a deletion tells the Pod that is gone, and a Status of a ConfigMap; a null label is empty")
 async def _(cluster: TestCluster) -> None:
-    path = await _maps(cluster)
+    path = await maps(cluster)
     pods = path.replace("configmaps", "pods")
     body = config_map("a")
     body["metadata"]["labels"] = {"x": None}
@@ -278,7 +274,7 @@ async def _(cluster: TestCluster) -> None:
 
 @check("a Service's address is nobody's field")
 async def _(cluster: TestCluster) -> None:
-    path = (await _maps(cluster)).replace("configmaps", "services")
+    path = (await maps(cluster)).replace("configmaps", "services")
     made = (await cluster.wire("POST", path, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})).ok()
     assert made["spec"]["clusterIP"]
     assert "f:clusterIP" not in str(made["metadata"]["managedFields"])

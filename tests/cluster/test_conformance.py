@@ -7,10 +7,13 @@ docs/local-cluster.md under "Only a real cluster"; a check listed there that the
 from pathlib import Path
 
 import checks_admission  # noqa: F401  registers its checks
+import checks_builtins  # noqa: F401
 import checks_edges  # noqa: F401
+import checks_endings  # noqa: F401
 import checks_objects  # noqa: F401
 import checks_patches  # noqa: F401
 import checks_reading  # noqa: F401
+import checks_webhook_choice  # noqa: F401
 import pytest
 from checklist import CHECKS
 from clusterkit import Columns, NewerFeatureError, TestCluster, embedded
