@@ -68,6 +68,7 @@ CACHE: dict[str, tuple[Callable[[], Scene], Verdict, tuple[str, ...]]] = {
     "no operation is no account": (lambda: scene().cache().replicas("a").stored("a"), ("Unknown", "NoObservationAvailable"), ()),
     "the domain holds blocks": (lambda: scene().cache(blocks=5).replicas("a"), ("True", "CacheActive"), ("shared domain d1",)),
     "the domain is used": (lambda: scene().cache(usage="4Gi").replicas("a"), ("True", "CacheActive"), ("domain",)),
+    "the domain is used, told as a number": (lambda: scene().cache(usage=7).replicas("a"), ("True", "CacheActive"), ("domain",)),
     "no blocks": (lambda: scene().cache(blocks=0, usage="0").replicas("a"), ("Unknown", "NoObservationAvailable"), ()),
     "a figure that is no quantity": (lambda: scene().cache(usage="many").replicas("a"), ("Unknown", "NoObservationAvailable"), ()),
     "a negative figure": (lambda: scene().cache(usage="-1Gi").replicas("a"), ("Unknown", "NoObservationAvailable"), ()),
@@ -245,6 +246,11 @@ EVENTS: dict[str, tuple[Callable[[], Scene], Verdict, bool]] = {
         ("True", "Publishing"),
         True,
     ),
+    "a Pod without an engine container": (
+        lambda: pair().tap(lambda s: s.pod("a", "pre").publishing().main.update(name="sidecar")),
+        ("False", "PublisherDisabled"),
+        False,
+    ),
     "the ports without the flag": (
         lambda: pair().tap(lambda s: s.pod("a", "pre").publishing().main.update(args=[])),
         ("False", "PublisherDisabled"),
@@ -275,6 +281,11 @@ def test_kinds_are_named_in_role_order() -> None:
     """Every lacking kind, as the spec orders them."""
     found = Scene().role("d", kind="Decode").role("p", kind="Prefill").role("e", kind="Encode").replicas("x", role="e")
     check(found, "RoleKindsReady", ("False", "KindsNotReady"), "Decode, Prefill")
+
+
+def test_without_roles_no_kind_is_known() -> None:
+    """A spec that no schema admits, which a file can hold: nothing is ready, and nothing is known to lack."""
+    check(Scene(), "RoleKindsReady", ("Unknown", "NoRoleStatuses"))
 
 
 def test_one_ready_replica_of_a_kind_is_enough() -> None:

@@ -25,6 +25,12 @@ SERVING: dict[str, tuple[Callable[[], Scene], str, int | None]] = {
     "sixteen are not": (lambda: served(lambda s: s.view("a", age=16)), "Unknown", None),
     "a clock that is a little behind": (lambda: served(lambda s: s.view("a", age=-5)), "Confirmed", 1),
     "a view from a future that never comes": (lambda: served(lambda s: s.view("a", age=-60)), "Unknown", None),
+    "a view of no readable time": (
+        lambda: served(lambda s: s.view("a").observations["routerViews"][0].update(receivedAt="just now")),
+        "Unknown",
+        None,
+    ),
+    "a view of no time": (lambda: served(lambda s: s.view("a").observations["routerViews"][0].pop("receivedAt")), "Unknown", None),
     "one of two views is missing": (lambda: served(lambda s: s.view("a"), pods=TWO), "Unknown", None),
     "one of two views is stale": (
         lambda: served(lambda s: s.view("a"), lambda s: s.view("a", router="router-b", age=60), pods=TWO),
