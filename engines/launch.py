@@ -26,6 +26,14 @@ class Facts:
         occurrence = self.last.get(dest)
         return default if occurrence is None else whole(occurrence)
 
+    def degree(self, dest: str) -> int:
+        """A degree as rules count it: 1 where the line does not say or nobody knows."""
+        return self.number(dest, 1) or 1
+
+    def uses(self, dest: str) -> bool:
+        """Whether the line uses the option at all."""
+        return dest in self.last
+
     def on(self, dest: str) -> bool:
         """Whether the switch is on in the end."""
         return on(self.last.get(dest))
@@ -40,6 +48,12 @@ class Facts:
         """Whether a text option is set and non-empty, references included."""
         occurrence = self.last.get(dest)
         return occurrence is not None and (bool(occurrence.stored) or bool(occurrence.unresolved))
+
+    @property
+    def headless(self) -> bool:
+        """Whether vLLM starts no API server: told, or by their number."""
+        count = self.number("api_server_count", 1)
+        return self.on("headless") or (count is not None and count < 1)
 
     def say(self, id: str, message: str, *dests: str) -> None:  # noqa: A002 - the wire's own word
         """Record a finding at the last use of the first destination that the line uses."""

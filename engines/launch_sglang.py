@@ -28,19 +28,14 @@ def _encryption(facts: Facts) -> None:
         facts.say("EA301", f"{facts.name(idle)} without a certificate and key: SGLang refuses to start", idle)
 
 
-def _degree(facts: Facts, dest: str) -> int:
-    """A degree as the rules count it: 1 where the line does not say."""
-    return facts.number(dest, 1) or 1
-
-
 def _attention_width(facts: Facts) -> tuple[int, int]:
     """Data parallelism and attention data parallelism, after the older spelling of the latter (`--enable-dp-attention`) is resolved."""
-    data, attention = _degree(facts, "dp_size"), _degree(facts, "attn_dp_size")
+    data, attention = facts.degree("dp_size"), facts.degree("attn_dp_size")
     return (1, data) if facts.on("enable_dp_attention") and attention == 1 else (data, attention)
 
 
 def _attention(facts: Facts) -> None:
-    tensor = _degree(facts, "tp_size")
+    tensor = facts.degree("tp_size")
     data, attention = _attention_width(facts)
     if attention > 1 and data > 1:
         facts.say("EA208", f"attention data parallelism {attention} beside data parallelism {data}", "attn_dp_size", "dp_size")
@@ -51,10 +46,10 @@ def _attention(facts: Facts) -> None:
 
 
 def _contexts(facts: Facts) -> None:
-    tensor, context = _degree(facts, "tp_size"), _degree(facts, "attn_cp_size")
+    tensor, context = facts.degree("tp_size"), facts.degree("attn_cp_size")
     prefill = facts.last.get("enable_prefill_cp")
     if facts.on("enable_prefill_cp"):
-        if _degree(facts, "dcp_size") > 1:
+        if facts.degree("dcp_size") > 1:
             facts.say("EA208", "decode context parallelism does not go with --enable-prefill-cp", "dcp_size", "enable_prefill_cp")
         # The older name of the switch brings a strategy of its own.
         if prefill is not None and prefill.registered == "--enable-prefill-cp" and "cp_strategy" not in facts.last:
@@ -62,7 +57,7 @@ def _contexts(facts: Facts) -> None:
     if context == 1:
         return
     # Releases that have no attention data-parallel size of their own count the data-parallel one, with the switch or without.
-    share = _attention_width(facts)[1] if facts.version >= (0, 5, 20) else _degree(facts, "dp_size")
+    share = _attention_width(facts)[1] if facts.version >= (0, 5, 20) else facts.degree("dp_size")
     if tensor % context:
         facts.say("EA209", f"attention context size {context} does not divide the tensor size {tensor}", "attn_cp_size")
     elif tensor % (context * share):
@@ -70,7 +65,7 @@ def _contexts(facts: Facts) -> None:
 
 
 def _experts(facts: Facts) -> None:
-    tensor, expert, experts = _degree(facts, "tp_size"), _degree(facts, "ep_size"), _degree(facts, "moe_dp_size")
+    tensor, expert, experts = facts.degree("tp_size"), facts.degree("ep_size"), facts.degree("moe_dp_size")
     if experts > 1:
         if tensor % experts:
             facts.say("EA209", f"MoE data-parallel size {experts} does not divide the tensor size {tensor}", "moe_dp_size")
@@ -78,12 +73,12 @@ def _experts(facts: Facts) -> None:
             facts.say(
                 "EA208", f"expert size {expert} times MoE data-parallel size {experts} is not the tensor size {tensor}", "moe_dp_size"
             )
-        if _degree(facts, "pp_size") > 1:
+        if facts.degree("pp_size") > 1:
             facts.say("EA208", "MoE data parallelism does not go with pipeline parallelism", "moe_dp_size")
-        context = _degree(facts, "attn_cp_size")
+        context = facts.degree("attn_cp_size")
         if context not in (1, experts):
             facts.say("EA208", f"attention context size {context} is not the MoE data-parallel size {experts}", "moe_dp_size")
-    dwdp = _degree(facts, "dwdp_size")
+    dwdp = facts.degree("dwdp_size")
     if dwdp > 1 and dwdp != tensor:
         facts.say("EA209", f"--dwdp-size {dwdp} has to equal the tensor size {tensor}", "dwdp_size")
     dense = facts.number("moe_dense_tp_size")
@@ -95,7 +90,7 @@ def _nodes(facts: Facts) -> None:
     nodes, node = facts.number("nnodes"), facts.number("node_rank", 0)
     if nodes is None:
         return
-    ranks = _degree(facts, "tp_size") * _degree(facts, "pp_size")
+    ranks = facts.degree("tp_size") * facts.degree("pp_size")
     # A node that joins a running elastic group is not counted among them.
     joins = facts.text("ep_join_mode") == "scale"
     if nodes < 1 or (ranks % nodes and not joins):
