@@ -160,6 +160,9 @@ WRITES = {
     "scaler: scales by the old decision": Write(BOUND, BOUND.scaled(5), SCALER_USER, refused="StaleDecision", field=REPLICAS),
     "scaler: replays a sequence": Write(BOUND, BOUND.scaled(5).decided(5, sequence=4), SCALER_USER, refused="StaleDecision"),
     "scaler: goes back in sequence": Write(BOUND, BOUND.scaled(5).decided(5, sequence=3), SCALER_USER, refused="StaleDecision"),
+    "scaler: goes on below its own record of a later term": Write(
+        FREE.bound(3).decided(2, term=4, sequence=1), FREE.bound(3).scaled(5).decided(5, sequence=9), SCALER_USER, refused="StaleDecision"
+    ),
     "scaler: planned on an old generation": Write(
         BOUND.generation(8), BOUND.generation(9).scaled(5).decided(5, sequence=5), SCALER_USER, refused="StaleDecision"
     ),

@@ -138,13 +138,12 @@ async def test_a_crash_is_not_remembered(monkeypatch):
 
 
 async def test_the_rules_are_walked_once_for_the_same_write(monkeypatch):
-    """That is what remembering is for; a large spec is walked each time, and kept nowhere."""
+    """That is what remembering is for, for types that are equal too; a large spec on either side is walked each time, and kept nowhere."""
     walked: list[str] = []
     sound: Any = registry.judge
 
     def counted(subject: Any, phases: Any) -> Any:
-        if "object" in phases:
-            walked.append(subject.name)
+        walked.extend(f"{subject.name} {phase}" for phase in phases if phase in {"object", "types"})
         return sound(subject, phases)
 
     monkeypatch.setattr(judgements.registry, "judge", counted)
@@ -152,4 +151,8 @@ async def test_the_rules_are_walked_once_for_the_same_write(monkeypatch):
     for _ in range(3):
         assert (await review(PLAIN.named("small"), server=asked)).allowed
         assert (await review(PADDED.named("large"), server=asked)).allowed
-    assert sorted(walked) == ["large", "large", "large", "small"]
+        assert (await review(PLAIN.named("smaller"), PADDED.named("smaller"), server=asked)).allowed
+    counts = {each: walked.count(each) for each in walked}
+    assert counts == {
+        f"{name} {phase}": times for name, times in (("small", 1), ("large", 3), ("smaller", 3)) for phase in ("object", "types")
+    }

@@ -75,9 +75,13 @@ def check_decision(old: Target, new: Target, binding: Binding) -> Iterator[Viola
     if decided.uid != binding.uid:
         yield _stale(STALE_DECISION, "the decision's uid is not the binding's", binding.uid, decided.uid)
     last = parse_decision(old.decision) if old.decision is not None else None
-    same_term = isinstance(last, Decision) and last.term == decided.term and last.uid == decided.uid
-    if isinstance(last, Decision) and same_term and decided.sequence <= last.sequence:
-        yield _stale(STALE_DECISION, "the sequence has to grow within a term", f"sequence {last.sequence}", f"sequence {decided.sequence}")
+    if isinstance(last, Decision) and last.uid == decided.uid and (decided.term, decided.sequence) <= (last.term, last.sequence):
+        yield _stale(
+            STALE_DECISION,
+            "the sequence has to grow within a term",
+            f"sequence {last.sequence} of term {last.term}",
+            f"sequence {decided.sequence} of term {decided.term}",
+        )
     if isinstance(last, InvalidPayloadError):
         yield _stale(STALE_DECISION, f"the present decision cannot be read ({last}) and can only be removed", "", "")
     if decided.target_generation != old.generation:
