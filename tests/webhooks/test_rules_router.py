@@ -108,6 +108,10 @@ CREATES: dict[str, tuple[Deployment, set[str]]] = {
         pair(prefill().ports(8000), decode().ports(8000, 5557)).router("llm-d-router"),
         set(),
     ),
+    "the events' port declared by an encoder": (
+        deployment(role("enc", "Encode").ports(8000, 5557), prefill(), decode()).router("llm-d-router"),
+        set(),
+    ),
     "the events' port of a command": (deployment(role(command=["x"]).ports(5557)).router("llm-d-router"), set()),
     "the bootstrap port of a prefill in a pair": (pair(prefill().ports(8000, 8998)).router("vllm-router"), {f"MD512 {ROUTER}"}),
     "the bootstrap port of a lone prefill": (deployment(prefill().ports(8000, 8998)).router("vllm-router"), set()),

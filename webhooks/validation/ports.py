@@ -59,7 +59,8 @@ def reserved_ports(spec: ModelDeploymentSpec, role: Role) -> dict[int, str]:
     router = spec.router
     ports: dict[int, str] = {}
     if spec.engine.name == "vLLM":
-        if router is not None and router.name == "llm-d-router" and role.effective_kind != "Decode":
+        # Encode produces no cache blocks, so nothing listens in its Pods (seed "KVEventsPublishing").
+        if router is not None and router.name == "llm-d-router" and role.effective_kind not in {"Decode", "Encode"}:
             ports[keys.KV_EVENTS_PORT] = "KV events"
             ports[keys.KV_REPLAY_PORT] = "KV event replay"
         if router is not None and role.effective_kind == "Prefill" and pair:
