@@ -6,11 +6,15 @@ Source: lesson F86 (duplicate keys in files).
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import yaml
+
+# What aliases may stand for: so many values, or so many times the values that are written.
+MOST_VALUES: Final = 1_000_000
+MOST_TIMES: Final = 100
 
 _MERGE = "tag:yaml.org,2002:merge"
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
@@ -86,7 +90,8 @@ def _yaml_documents(text: str) -> Iterator[Any]:
     try:
         while loader.check_node():
             node = loader.get_node()
-            _refuse_duplicates(node)
+            if _refuse_duplicates(node):
+                refuse_explosion(node, _parts_of_node)
             try:
                 found = loader.construct_document(node)
             except (ValueError, LookupError, TypeError) as error:  # what PyYAML lets through for `!!bool x` and its like
@@ -96,12 +101,18 @@ def _yaml_documents(text: str) -> Iterator[Any]:
         loader.dispose()
 
 
-def _refuse_duplicates(root: yaml.Node) -> None:
-    """Over the nodes as they were written: once merge keys are resolved, an overridden member looks like one that is there twice."""
-    left, seen = [root], set()
+def _refuse_duplicates(root: yaml.Node) -> bool:
+    """Over the nodes as they were written: once merge keys are resolved, an overridden member looks like one that is there twice.
+
+    Whether any is there by an alias as well.
+    """
+    left, seen, shared = [root], set(), False
     while left:
         node = left.pop()
-        if id(node) in seen or isinstance(node, yaml.ScalarNode):
+        if isinstance(node, yaml.ScalarNode):
+            continue
+        if id(node) in seen:
+            shared = True
             continue
         seen.add(id(node))
         if isinstance(node, yaml.MappingNode):
@@ -115,6 +126,36 @@ def _refuse_duplicates(root: yaml.Node) -> None:
                 names.add(key.value)
         else:
             left += node.value
+    return shared
+
+
+def _parts_of_node(node: yaml.Node) -> Iterable[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else ()
+
+
+def refuse_explosion(root: Any, parts: Callable[[Any], Iterable[Any]]) -> None:
+    """A few lines of aliases to aliases may stand for more values than any memory holds, or for themselves. Raises DocumentError.
+
+    `parts` gives what a value is made of, nothing for one that has no parts. What is there several times is looked at once.
+    """
+    sizes: dict[int, int] = {}
+    above: set[int] = set()
+    left: list[tuple[Any, bool]] = [(root, False)]
+    while left:
+        value, counted = left.pop()
+        if counted:
+            above.discard(id(value))
+            sizes[id(value)] = 1 + sum(sizes[id(part)] for part in parts(value))
+        elif id(value) in above:
+            raise DocumentError("nested too deeply: an alias that contains itself")
+        elif id(value) not in sizes:
+            above.add(id(value))
+            left.append((value, True))
+            left += [(part, False) for part in parts(value) if id(part) not in sizes]
+    if sizes[id(root)] > max(MOST_VALUES, MOST_TIMES * len(sizes)):
+        raise DocumentError(f"its aliases stand for {sizes[id(root)]:,} values")
 
 
 def _twice(name: str) -> str:

@@ -14,6 +14,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from api.documents import refuse_explosion
+
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]+)\]")
@@ -67,6 +69,7 @@ def read_text(text: str, file: str) -> tuple[list[Manifest], list[Fault]]:
     faults: list[Fault] = []
     try:
         for tree in reader.load_all(text):
+            refuse_explosion(tree, _parts)
             manifests.extend(_manifests(tree, file))
     except DuplicateKeyError as error:
         faults.append(Fault(file=file, line=_line(error), id="YAML001", message=_first(error.problem, "a key occurs twice in one object")))
@@ -86,6 +89,10 @@ def _manifests(tree: Any, file: str) -> Iterator[Manifest]:
             yield from _manifests(item, file)
         return
     yield Manifest(file=file, document=_plain(tree), tree=tree)
+
+
+def _parts(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _plain(value: Any) -> Any:

@@ -49,13 +49,19 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 def name_of(document: Document) -> str:
     """An object in words: kind, namespace and name."""
-    meta = document.get("metadata") or {}
+    meta = _metadata(document)
     place = f"{meta['namespace']}/" if meta.get("namespace") else ""
     return f"{document.get('kind')} {place}{meta.get('name') or meta.get('generateName') or ''}"
 
 
+def _metadata(document: Document) -> Mapping[str, Any]:
+    """Empty where it is no object: the schema says so, and the rest has no name to go by."""
+    found = document.get("metadata")
+    return found if isinstance(found, Mapping) else {}
+
+
 def _key(document: Document) -> tuple[str, str, str]:
-    meta = document.get("metadata") or {}
+    meta = _metadata(document)
     return str(document.get("kind")), str(meta.get("namespace") or ""), str(meta.get("name") or "")
 
 

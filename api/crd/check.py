@@ -13,7 +13,7 @@ def admit(obj: dict[str, Any], old: dict[str, Any] | None = None) -> tuple[dict[
     kind = obj.get("kind", "")
     try:
         schema = schema_of(kind)
-    except KeyError:
+    except (KeyError, TypeError):  # a kind that is no text has no definition either
         return obj, [FieldError("kind", NOT_SUPPORTED, f'Unsupported value: "{kind}": no definition here has this kind')]
     if obj.get("apiVersion") != API_VERSION:
         message = f'Unsupported value: "{obj.get("apiVersion", "")}": supported values: "{API_VERSION}"'

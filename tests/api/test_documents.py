@@ -1,10 +1,18 @@
 """Text that people keep: YAML 1.1 and JSON as Kubernetes reads them, and every fault with its line."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from api.documents import DocumentError, documents
+
+
+def bomb(first: str, form: str) -> str:
+    """Each line stands for ten times the one before."""
+    lines = [f"{name}: &{name} {form % ', '.join([f'*{before}'] * 10)}" for before, name in pairwise("abcdefgh")]
+    return "\n".join((f"a: &a {first}", *lines))
+
 
 READ: dict[str, tuple[str, list[Any]]] = {
     "a YAML stream": ("a: 1\n---\nb: 2\n", [{"a": 1}, {"b": 2}]),
@@ -17,6 +25,7 @@ READ: dict[str, tuple[str, list[Any]]] = {
     "a byte order mark": ('\ufeff{"a": 1}', [{"a": 1}]),
     "flow style that begins like JSON": ("{a: 1, b: [x]}", [{"a": 1, "b": ["x"]}]),
     "a merge key whose member is overridden": ("a: &a {x: 1}\nb: {<<: *a, x: 2}", [{"a": {"x": 1}, "b": {"x": 2}}]),
+    "an alias, used often": ("a: &a [1, 2]\nb: [*a, *a, {c: *a}]", [{"a": [1, 2], "b": [[1, 2], [1, 2], {"c": [1, 2]}]}]),
     "the same name at two places": ("a: {x: 1}\nb: {x: 1}", [{"a": {"x": 1}, "b": {"x": 1}}]),
 }
 FAULTS: dict[str, tuple[str, int | None, str]] = {
@@ -31,6 +40,9 @@ FAULTS: dict[str, tuple[str, int | None, str]] = {
     "a value that its tag does not take": ("a: !!bool maybe", 1, "does not fit its tag"),
     "a tag that would run code": ("a: !!python/object:os.system {}", 1, "could not determine a constructor"),
     "a mapping as a key": ("? {a: 1}\n: 2", 1, "unhashable"),
+    "aliases of aliases of aliases": (bomb("[1, 1, 1]", "[%s]"), None, "its aliases stand for"),
+    "merges of merges of merges": (bomb("{x: 1}", "{<<: [%s]}"), None, "its aliases stand for"),
+    "an alias that contains itself": ("a: &a {b: [*a]}", None, "contains itself"),
     "nested beyond every stack": ("[" * 20000, 1, "nesting depth"),
     "JSON nested beyond every stack": ('{"a":' * 20000, None, ""),
 }
