@@ -24,6 +24,10 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
+Text = str | UnsetType | None
+"""A text that may be absent or null, which are one answer, as the API has it."""
+
+
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """Leaves of a review; an absent member stays absent when encoded again."""
 
@@ -31,15 +35,15 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False)
 class Metadata(_Wire, frozen=True):
     """Every member of ObjectMeta: what is small and read is read, the rest waits."""
 
-    name: str | UnsetType = UNSET
-    generate_name: str | UnsetType | None = UNSET
-    namespace: str | UnsetType = UNSET
+    name: Text = UNSET
+    generate_name: Text = UNSET
+    namespace: Text = UNSET
     self_link: Raw | UnsetType = UNSET
-    uid: str | UnsetType = UNSET
+    uid: Text = UNSET
     resource_version: Raw | UnsetType = UNSET
-    generation: int | UnsetType = UNSET
+    generation: int | UnsetType | None = UNSET
     creation_timestamp: Raw | UnsetType = UNSET
-    deletion_timestamp: str | UnsetType | None = UNSET
+    deletion_timestamp: Text = UNSET
     deletion_grace_period_seconds: Raw | UnsetType = UNSET
     labels: Raw | UnsetType = UNSET
     annotations: Raw | UnsetType = UNSET
@@ -53,7 +57,7 @@ class Object(_Wire, frozen=True):
 
     api_version: Raw | UnsetType = UNSET
     kind: Raw | UnsetType = UNSET
-    metadata: Metadata | UnsetType = UNSET
+    metadata: Metadata | UnsetType | None = UNSET
     spec: Raw | UnsetType = UNSET
     status: Raw | UnsetType = UNSET
 
@@ -61,30 +65,30 @@ class Object(_Wire, frozen=True):
 class Resource(_Wire, frozen=True):
     """`request.resource`."""
 
-    group: str | UnsetType = UNSET
-    version: str | UnsetType = UNSET
-    resource: str | UnsetType = UNSET
+    group: Text = UNSET
+    version: Text = UNSET
+    resource: Text = UNSET
 
 
 class _UserInfo(_Wire, frozen=True):
-    username: str | UnsetType = UNSET
+    username: Text = UNSET
     uid: Raw | UnsetType = UNSET
     groups: Raw | UnsetType = UNSET
     extra: Raw | UnsetType = UNSET
 
 
 class _Request(_Wire, frozen=True):
-    uid: str | UnsetType = UNSET
+    uid: Text = UNSET
     kind: Raw | UnsetType = UNSET
-    resource: Resource | UnsetType = UNSET
-    sub_resource: str | UnsetType = UNSET
+    resource: Resource | UnsetType | None = UNSET
+    sub_resource: Text = UNSET
     request_kind: Raw | UnsetType = UNSET
     request_resource: Raw | UnsetType = UNSET
     request_sub_resource: Raw | UnsetType = UNSET
-    name: str | UnsetType = UNSET
-    namespace: str | UnsetType = UNSET
-    operation: str | UnsetType = UNSET
-    user_info: _UserInfo | UnsetType = UNSET
+    name: Text = UNSET
+    namespace: Text = UNSET
+    operation: Text = UNSET
+    user_info: _UserInfo | UnsetType | None = UNSET
     object: Object | UnsetType | None = UNSET
     old_object: Object | UnsetType | None = UNSET
     dry_run: bool | UnsetType | None = UNSET
@@ -92,8 +96,8 @@ class _Request(_Wire, frozen=True):
 
 
 class _Review(_Wire, frozen=True):
-    api_version: str | UnsetType = UNSET
-    kind: str | UnsetType = UNSET
+    api_version: Text = UNSET
+    kind: Text = UNSET
     request: _Request | UnsetType | None = UNSET
 
 
@@ -162,7 +166,7 @@ def read_review(body: bytes) -> tuple[Envelope, Request]:
         sub_resource=request.sub_resource or "",
         name=request.name or "",
         namespace=request.namespace or "",
-        username=(user.username or "") if user is not UNSET else "",
+        username=(user.username or "") if user else "",
         dry_run=bool(request.dry_run),
         object=request.object or None,
         old_object=request.old_object or None,
@@ -192,7 +196,7 @@ def given(leaf: Raw | UnsetType) -> Raw | None:
 def read_metadata(obj: Object, *, owners: bool = False, labels: bool = False) -> ObjectMeta:
     """`metadata` as the rules read it; annotations always, labels and owners where asked."""
     meta = obj.metadata
-    if meta is UNSET:
+    if not meta:
         return ObjectMeta()
     annotations: dict[str, str] = {}
     written = given(meta.annotations)

@@ -127,6 +127,10 @@ FINE = {
     "with bad UTF-8 where nobody reads": changed('"spec":{', '"status":{"phase":"PHASE"},"spec":{').replace(b"PHASE", b"\xff\xfe"),
     "with a null old object": changed('"oldObject":null', '"oldObject":null'),
     "without annotations": changed('"generation":7', '"generation":7,"annotations":null,"labels":null'),
+    "with a null for every text that is not there": envelope(
+        request(deployment().body, subResource=None, requestSubResource=None, userInfo={"username": None, "uid": None}, dryRun=None)
+    ),
+    "with a null user": envelope(request(deployment().body, userInfo=None)),
     "with numbers in every writing": changed('"spec":{', '"spec":{"x":[1e14,-0.0,1E+2,0.10,12345678901234567890123],'),
     "with escapes in the spec": changed("Qwen/Qwen3-8B", "\\u0051wen\\/Qwen3-8B"),
     "with the escapes that Go writes in an annotation": changed('"generation":7', '"generation":7,"annotations":{"a":"\\u003cb\\u003e"}'),
