@@ -81,21 +81,36 @@ class Traces:
     @contextmanager
     def work(self, name: str, **facts: Fact) -> Iterator[Span]:
         """A span of our own doing, the root of its trace."""
-        with self._tracer.start_as_current_span(name, attributes=_attributes(facts), record_exception=False) as span:
-            yield _Told(span)
+        with self._tracer.start_as_current_span(name, attributes=_attributes(facts), **_SILENT) as span, _typed(_Told(span)) as told:
+            yield told
 
     @contextmanager
     def answer(self, name: str, carried: Mapping[str, str], **facts: Fact) -> Iterator[Span]:
         """A span of an answer to somebody who may have sent his own span's id along (W3C Trace Context)."""
         parent: Context = self._propagator.extract(carried)
-        with self._tracer.start_as_current_span(
-            name, context=parent, kind=self._kinds.SERVER, attributes=_attributes(facts), record_exception=False
-        ) as span:
-            yield _Told(span)
+        attributes = _attributes(facts)
+        with (
+            self._tracer.start_as_current_span(name, context=parent, kind=self._kinds.SERVER, attributes=attributes, **_SILENT) as span,
+            _typed(_Told(span)) as told,
+        ):
+            yield told
 
     def close(self) -> None:
         """Send what is left and end. Blocks, for some seconds where nobody answers."""
         self._provider.shutdown()
+
+
+# An exception's words may quote what an object carries: a span says its type.
+_SILENT: Final[Mapping[str, Any]] = {"record_exception": False, "set_status_on_exception": False}
+
+
+@contextmanager
+def _typed(told: "_Told") -> Iterator["_Told"]:
+    try:
+        yield told
+    except Exception as error:
+        told.failed(type(error).__name__)
+        raise
 
 
 class _Told:

@@ -2,11 +2,15 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from structlog.testing import capture_logs
 
 from app import exporting
@@ -83,6 +87,20 @@ def test_an_endpoint_that_is_no_address_is_refused(value: str) -> None:
     """With the settings, by name."""
     with pytest.raises(SettingsError, match=r"otel\.endpoint.*has to be an address"):
         load(environ={"MODELWARDEN_OTEL_ENDPOINT": value})
+
+
+@pytest.mark.parametrize("make", [lambda traces: traces.work("pass"), lambda traces: traces.answer("review", {})])
+def test_a_defect_leaves_its_type_and_none_of_its_words(make: Callable[[Traces], AbstractContextManager[object]]) -> None:
+    """Words of an exception may quote an argument, a variable or an annotation."""
+    kept, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    traces = Traces(provider)
+    with pytest.raises(ValueError, match="hush"), make(traces):
+        raise ValueError("hush")
+    (span,) = kept.get_finished_spans()
+    assert (span.attributes or {})["error.type"] == "ValueError"
+    assert not span.status.is_ok
+    assert "hush" not in span.to_json()
 
 
 async def test_spans_arrive_at_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
