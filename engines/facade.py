@@ -26,7 +26,7 @@ from engines.parallelism import (
     environment_size,
     unreadable,
 )
-from engines.table import VLLM, Choice, Table, choose, engine_name
+from engines.table import ENGINES, VLLM, Choice, Table, choose, engine_name
 from engines.tokens import TERMINATOR, Fault, Occurrence, Stray, consume, named
 from engines.values import show
 
@@ -95,10 +95,6 @@ class RoleReading(msgspec.Struct, frozen=True):
         """The last occurrence of a destination (the engine's own name for it, e.g. `served_model_name`), or None."""
         return self.last.get(dest)
 
-    def occurrences(self, dest: str) -> tuple[Occurrence, ...]:
-        """Every occurrence of a destination, in order."""
-        return tuple(o for o in self.reading.occurrences if o.dest == dest)
-
     @property
     def refusals(self) -> tuple[Fault, ...]:
         """The faults for which admission refuses the line (D5): none when the version has no table of its own or the command is
@@ -152,7 +148,7 @@ def read_argv(
     `env` are the role's own variables; `command`, when not empty, replaces the whole line; `ports[0]` is the serving port. Raises
     KeyError for an engine nobody knows, nothing else.
     """
-    name = engine if engine in _KNOWN else engine_name(engine)
+    name = engine if engine in ENGINES else engine_name(engine)
     if name is None:
         raise KeyError(f"no option table for the engine {engine!r}")
     chosen = choose(name, version)
@@ -195,9 +191,6 @@ def read_argv(
     parallelism = _parallelism(name, last, faults, size, _unknown(reading, table, watched))
     found = judge_line(reading, last, consumed, parallelism, rewritten.findings, watched, unresolved)
     return RoleReading(reading, parallelism, where, encryption, gates, found, last)
-
-
-_KNOWN: Final = frozenset({VLLM, "SGLang"})
 
 
 def _position(fault: Fault) -> int:

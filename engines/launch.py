@@ -7,7 +7,7 @@ figures are not all known (a rank left to `$(VAR)`) stays silent.
 from collections.abc import Mapping
 
 from engines.findings import Finding, finding
-from engines.parallelism import on, whole
+from engines.parallelism import given, on, whole
 from engines.tokens import Occurrence
 
 
@@ -45,9 +45,8 @@ class Facts:
         return stored if isinstance(stored, str) else None
 
     def given(self, dest: str) -> bool:
-        """Whether a text option is set and non-empty, references included."""
-        occurrence = self.last.get(dest)
-        return occurrence is not None and (bool(occurrence.stored) or bool(occurrence.unresolved))
+        """Whether an option is set to something in the end, references included."""
+        return given(self.last.get(dest))
 
     @property
     def headless(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from engines.parallelism import Provenance, provenance, whole
+from engines.parallelism import Provenance, given, provenance, whole
 from engines.table import VLLM
 from engines.tokens import Occurrence, Stray
 from engines.values import RefusedError, to_int
@@ -48,15 +48,10 @@ def listener(last: Mapping[str, Occurrence], port: int | None, managed: bool) ->
     )
 
 
-def _given(occurrence: Occurrence | None) -> bool:
-    """Whether a TLS path is set and non-empty after last-wins."""
-    return occurrence is not None and (bool(occurrence.stored) or bool(occurrence.unresolved))
-
-
 def tls(engine: str, last: Mapping[str, Occurrence], strays: Sequence[Stray]) -> Tls:
     """TLS is on with a certificate or a key; the demand of the last `--ssl-cert-reqs` counts only then."""
     certificate, key = last.get("ssl_certfile"), last.get("ssl_keyfile")
-    where = tuple(provenance(o) for o in (certificate, key) if o is not None and _given(o))
+    where = tuple(provenance(o) for o in (certificate, key) if o is not None and given(o))
     if not where:
         return Tls(False)
     if engine != VLLM:

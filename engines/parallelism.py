@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from engines.kubelet import Expanded
-from engines.table import VLLM, Table
+from engines.table import SGLANG, VLLM, Table
 from engines.tokens import Fault, Occurrence, named
 from engines.values import RefusedError, show, to_int
 
@@ -26,7 +26,7 @@ DEGREES: Final[Mapping[str, Mapping[str, tuple[str, int]]]] = {
         "prefill_context_parallel_size": ("prefillContextParallel", 1),
         "decode_context_parallel_size": ("decodeContextParallel", 1),
     },
-    "SGLang": {
+    SGLANG: {
         "tp_size": ("tensorParallel", 1),
         "pp_size": ("pipelineParallel", 1),
         "dp_size": ("dataParallel", 1),
@@ -40,7 +40,7 @@ DEGREES: Final[Mapping[str, Mapping[str, tuple[str, int]]]] = {
 }
 MODES: Final[Mapping[str, Mapping[str, str]]] = {
     VLLM: {"enable_expert_parallel": "expertParallel", "enable_elastic_ep": "elasticEp"},
-    "SGLang": {"enable_dp_attention": "dpAttention", "enable_prefill_cp": "prefillContextParallel"},
+    SGLANG: {"enable_dp_attention": "dpAttention", "enable_prefill_cp": "prefillContextParallel"},
 }
 
 LoadBalance = Literal["Internal", "External", "Hybrid", "MultiPort", "Unknown"]
@@ -106,6 +106,11 @@ def whole(occurrence: Occurrence | None) -> int | None:
 def on(occurrence: Occurrence | None) -> bool:
     """Whether a switch's last use turns it on."""
     return occurrence is not None and occurrence.stored is True
+
+
+def given(occurrence: Occurrence | None) -> bool:
+    """Whether an option is set to something in the end. What only the cluster knows counts as something."""
+    return occurrence is not None and (bool(occurrence.stored) or bool(occurrence.unresolved))
 
 
 def provenance(occurrence: Occurrence) -> Provenance:

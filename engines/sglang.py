@@ -7,9 +7,9 @@ nothing special.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from engines.rewriting import CONFIG, Rewritten, pull_config
 from engines.table import Option
 from engines.tokens import Fault, Line
-from engines.vllm import Rewritten, drop_config
 
 WATCHED: Final = frozenset(
     {
@@ -34,17 +34,10 @@ WATCHED: Final = frozenset(
 
 def rewrite(argv: Sequence[str], unresolved: Mapping[int, tuple[str, ...]], _spellings: Mapping[str, Option]) -> Rewritten:
     """Take an exact `--config FILE` out of the line."""
-    if "--config" not in argv:
+    if CONFIG not in argv:
         return Rewritten(Line(list(argv), range(len(argv)), argv, False, unresolved))
     tokens = list(argv)
     at = list(range(len(argv)))
-    position = index = tokens.index("--config")
-    faults: tuple[Fault, ...] = ()
-    if tokens.count("--config") > 1:
-        faults = (
-            Fault("unwanted-value", "--config is given more than once: the engine takes one configuration file", position, "--config"),
-        )
-    elif index + 1 == len(tokens):
-        faults = (Fault("missing-value", "--config expects a file and has none", position, "--config", "config"),)
-    drop_config(tokens, at)
-    return Rewritten(Line(tokens, at, argv, False, unresolved), faults, (), position)
+    faults: list[Fault] = []
+    config = pull_config(tokens, at, faults)
+    return Rewritten(Line(tokens, at, argv, False, unresolved), tuple(faults), (), config)

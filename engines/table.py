@@ -1,9 +1,8 @@
 """The option tables: every spelling that an engine release registers, with its arity, type and choices.
 
-One packaged file per release, taken from the release's own parser (`tools/extract_options.py`). A table is loaded on first use and
-kept; which
-table a declared version is read with is decided here (D6): its own, else the nearest older one, else the oldest, and the newest when
-no version is declared. Nothing here interprets an option: what a destination means is the readers' business.
+One packaged file per release, taken from the release's own parser (`tools/extract_options.py`). A table is loaded on first use and kept;
+which one reads a declared version is decided here (D6): its own, else the nearest older one, else the oldest, and the newest when no
+version is declared. Nothing here interprets an option: what a destination means is the readers' business.
 """
 
 import re
@@ -108,7 +107,7 @@ class _File(msgspec.Struct, frozen=True):
 class Table:
     """The options of one release, indexed for a parser. Immutable after construction."""
 
-    __slots__ = ("_long", "by_dest", "deprecated", "engine", "options", "release", "short", "spellings", "version")
+    __slots__ = ("_long", "deprecated", "engine", "options", "release", "short", "spellings", "version")
 
     def __init__(self, engine: str, version: str, options: tuple[Option, ...]) -> None:
         self.engine = engine
@@ -124,10 +123,6 @@ class Table:
         self.release = (order(version) or ((0,), 0, 0))[0]
         self.short: tuple[str, ...] = tuple(s for s in spellings if not s.startswith("--"))
         self._long = sorted(s for s in spellings if s.startswith("--"))
-        by_dest: dict[str, Option] = {}
-        for option in options:
-            by_dest.setdefault(option.dest, option)
-        self.by_dest: Mapping[str, Option] = MappingProxyType(by_dest)
 
     def begun_by(self, prefix: str, limit: int = 7) -> list[str]:
         """The two-dash spellings that begin with `prefix`, at most `limit` of them (two are enough to call it ambiguous)."""
@@ -146,11 +141,6 @@ class Chosen(msgspec.Struct, frozen=True):
 
     table: Table
     choice: Choice
-
-    @property
-    def own(self) -> bool:
-        """Whether the declared version has this table for its own."""
-        return self.choice == "exact"
 
 
 # A phase is a whole word: the tag of a build (0.29.0-cu129, 0.5.18-rocm700) is none.

@@ -1,9 +1,8 @@
 """argparse's rules for one line: which token is an option, what it resolves to, and which values it takes (engine facts, section 2).
 
 The two families of argparse (OLD up to 3.12.6 and 3.13.0, NEW from 3.12.7 and 3.13.1) are read at once; where they disagree the token
-carries a
-fault, because nobody knows which Python an image holds. The real parsers stop at the first complaint. This one goes on, so that what stands
-beside a faulty token can still be said; a fault keeps any degree from being claimed.
+carries a fault, because nobody knows which Python an image holds. The real parsers stop at the first complaint. This one goes on, so that
+what stands beside a faulty token can still be said; a fault keeps any degree from being claimed.
 
 One pass to classify and one to consume, both linear in the line.
 """
@@ -39,10 +38,9 @@ BEFORE: Final = -1
 class Occurrence(msgspec.Struct, frozen=True, gc=False):
     """One use of a registered option.
 
-    `spelling` is what was written (without an `=value`), `registered` what it resolved to; `position` indexes the role's arguments,
-    `last` the
-    last argument consumed. `stored` is what the engine's parser stores (a list option: a tuple), None where it stores nothing or refuses.
-    `fault` says why the parser refuses this use; `unresolved` names `$(VAR)` references that nobody here defines.
+    `spelling` is what was written (without an `=value`), `registered` what it resolved to; `position` indexes the role's arguments, `last`
+    the last argument consumed. `stored` is what the engine's parser stores (a list option: a tuple), None where it stores nothing or
+    refuses. `fault` says why the parser refuses this use; `unresolved` names `$(VAR)` references that nobody here defines.
     """
 
     dest: str
@@ -90,8 +88,8 @@ class Fault(msgspec.Struct, frozen=True, gc=False):
 class Line(msgspec.Struct, frozen=True):
     """The line as an engine's parser gets it, after the engine's own rewriting.
 
-    `tokens[i]` came from argument `at[i]` of the role (`BEFORE` for the launcher's). `unresolved` maps a role's argument to the references
-    left in it.
+    `tokens[i]` came from argument `at[i]` of the role, `argv` (`BEFORE` for the launcher's). `positional`: one word is the model, no stray.
+    `unresolved` maps an argument's position to the references left in it.
     """
 
     tokens: list[str]

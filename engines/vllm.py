@@ -10,9 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from engines.findings import Finding, finding
+from engines.rewriting import CONFIG, Rewritten, pull_config
 from engines.table import Option
 from engines.tokens import BEFORE, Fault, Line
 from engines.values import RefusedError, show, to_count
@@ -54,27 +53,18 @@ _IS_MODEL: Final = re.compile(r"--model(=.+|$)")
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 
 
-class Rewritten(msgspec.Struct, frozen=True):
-    """The line for argparse, and what the rewriting found on its way. `config` is the position of an exact `--config`."""
-
-    line: Line
-    faults: tuple[Fault, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    config: int | None = None
-
-
 def rewrite(argv: Sequence[str], unresolved: Mapping[int, tuple[str, ...]], spellings: Mapping[str, Option]) -> Rewritten:
     """Rewrite a role's arguments as `vllm serve MODEL ARGS` does."""
     # A registered spelling needs no rewriting, so most lines are done with one look at what else starts with a dash.
     odd = [token for token in argv if token[:1] == "-" and token not in spellings]
-    if "--config" not in argv and "--model" not in argv and not any(map(_REWRITES.match, odd)):
+    if CONFIG not in argv and "--model" not in argv and not any(map(_REWRITES.match, odd)):
         return Rewritten(Line([MODEL, *argv], range(BEFORE, len(argv)), argv, True, unresolved))
     faults: list[Fault] = []
     findings: list[Finding] = []
     tokens = [MODEL, *argv]
     at = list(range(BEFORE, len(argv)))
     _move_model(tokens, at, faults, findings)
-    config = _pull_config(tokens, at, faults)
+    config = pull_config(tokens, at, faults)
     tokens, at = _rename(tokens, at)
     if any("." in token and token[:1] == "-" for token in tokens):
         tokens, at = _collect(tokens, at, faults)
@@ -101,28 +91,6 @@ def _move_model(tokens: list[str], at: list[int], faults: list[Fault], findings:
         del tokens[index], at[index]
     tokens.insert(0, model)
     at.insert(0, where)
-
-
-def _pull_config(tokens: list[str], at: list[int], faults: list[Fault]) -> int | None:
-    if "--config" not in tokens:
-        return None
-    index = tokens.index("--config")
-    position = at[index]
-    if tokens.count("--config") > 1:
-        faults.append(
-            Fault("unwanted-value", "--config is given more than once: the engine takes one configuration file", position, "--config")
-        )
-    elif index + 1 == len(tokens):
-        faults.append(Fault("missing-value", "--config expects a file and has none", position, "--config", "config"))
-    drop_config(tokens, at)
-    return position
-
-
-def drop_config(tokens: list[str], at: list[int]) -> None:
-    """Take every `--config` and the token behind it out of the line."""
-    kept = [i for i, word in enumerate(tokens) if word != "--config" and (i == 0 or tokens[i - 1] != "--config")]
-    tokens[:] = [tokens[i] for i in kept]
-    at[:] = [at[i] for i in kept]
 
 
 def _rename(tokens: list[str], at: list[int]) -> tuple[list[str], list[int]]:
