@@ -1,7 +1,10 @@
 """Clients that are slow, silent or endless: each is let go, and others are answered meanwhile."""
 
 import asyncio
+import tomllib
 from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +96,11 @@ async def test_a_head_without_end_is_refused(monkeypatch):
         writer.write(b"GET / HTTP/1.1\r\n" + b"".join(b"x%d: %s\r\n" % (n, b"y" * 1000) for n in range(100)))
         assert b"400 Bad Request" in await reader.read()
         writer.close()
+
+
+def test_the_server_whose_parts_the_protocol_is_made_of_is_bound_to_one_minor_version():
+    """Another one may have other parts: the first request of an installation would find out."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    (wanted,) = (line for line in project["dependencies"] if line.startswith("uvicorn"))
+    major, minor = map(int, version("uvicorn").split(".")[:2])
+    assert wanted == f"uvicorn>={major}.{minor},<{major}.{minor + 1}"
