@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from webhooks.validation.findings import Feature
 
 if TYPE_CHECKING:
+    from api.objects import ModelDeploymentSpec
     from webhooks.validation.subject import RoleView, Subject
 
 KINDS = frozenset({"Server", "Prefill", "Decode", "Encode"})
@@ -22,8 +23,6 @@ WIRING = frozenset({"--k", "--h", "--d"})
 GLUED = re.compile(r"-(?:tp?|[pd]p|dpl|pcp?|dcp|ep?)[0-9]+")
 """vLLM's short spellings of a degree or of expert parallelism, and their abbreviations, with digits glued on: no engine knows them so."""
 
-# A role whose name looks like another role's instance (`decode-r0`), or like the router.
-_INSTANCE = "-r"
 _ROUTER = "router"
 
 
@@ -38,7 +37,7 @@ def features_of(subject: "Subject") -> frozenset[Feature]:
             found.update(("namesakes", "crossed"))
         if len(subject.kinds) < len(names):
             found.add("kindred")
-    if (subject.spec.router is not None and _ROUTER in names) or any(_INSTANCE in name for name in names):
+    if subject.spec.router is not None and _ROUTER in names:
         found.add("crossed")
     for view in subject.roles:
         _of_role(subject, view, found)
@@ -48,7 +47,7 @@ def features_of(subject: "Subject") -> frozenset[Feature]:
 def _of_deployment(subject: "Subject", found: set[Feature]) -> None:
     spec, old = subject.spec, subject.old_spec
     if old is not None:
-        if _moved(subject):
+        if _moved(subject, old):
             found.add("moved")
         if any(role.elastic_ep is not None for role in old.roles):
             found.add("elastic")
@@ -71,12 +70,11 @@ def _of_deployment(subject: "Subject", found: set[Feature]) -> None:
             found.add("encode")
 
 
-def _moved(subject: "Subject") -> bool:
+def _moved(subject: "Subject", old: "ModelDeploymentSpec") -> bool:
     """Whether anything differs of what an update has to leave alone, or its writing does."""
-    spec, old = subject.spec, subject.old_spec
+    spec = subject.spec
     return (
-        old is None
-        or spec.model != old.model
+        spec.model != old.model
         or spec.engine != old.engine
         or spec.kv_cache != old.kv_cache
         or not subject.router_kept
@@ -92,7 +90,7 @@ def _of_role(subject: "Subject", view: "RoleView", found: set[Feature]) -> None:
     if view.judges_line and subject.known_engine and _faulty(subject, view):
         found.add("faulty")
     if role.size > 1:
-        found.update(("members", "crossed"))
+        found.update(("members", "crossed"))  # its instances have Services of their own, whose names another role may have
     if role.ports:
         found.add("declared")
     if role.env:
