@@ -44,6 +44,10 @@ CREATES: dict[str, tuple[Deployment, set[str]]] = {
         elastic("-tp", "x"),
         {f"MD404 {ARGS}", "MD301 spec.roles[0].extraArgs[0]", "MD302 spec.roles[0]"},
     ),
+    "a tensor size that only the cluster knows": (elastic("-tp", "$(NOBODY)"), set()),
+    "a maximum that only the cluster knows": (elastic("--elastic-ep-max-dp-size", "$(NOBODY)"), set()),
+    "a tensor size that is no number, in a version without a table": (elastic("-tp", "x").engine("vLLM", "0.31.0"), set()),
+    "a maximum of zero, in a version without a table": (elastic("--elastic-ep-max-dp-size=0").engine("vLLM", "0.31.0"), set()),
     "slices": (
         elastic(more={"acceleratorSlicedMemoryPercentage": 50, "acceleratorSlicedCoresPercentage": 50}),
         {

@@ -7,6 +7,7 @@ from engines.facade import RoleReading
 from webhooks.quantity import parse_quantity, same_quantity
 from webhooks.readings import tensor_size
 from webhooks.validation.findings import Problem, rule
+from webhooks.validation.parallel import elastic_maximum_fits
 from webhooks.validation.subject import RoleView, Subject
 
 FLAGS = frozenset(
@@ -109,7 +110,7 @@ def elastic_width(subject: Subject) -> Iterator[Problem]:
     source="3.6",
 )
 def elastic_arguments(subject: Subject) -> Iterator[Problem]:
-    """The operator derives the rest of the shape from them."""
+    """The operator derives the rest of the shape from them. What never refuses (D5) does not here either: the reader's warnings tell it."""
     if not _vllm(subject):
         return
     for view, _ in _elastic(subject):
@@ -117,14 +118,11 @@ def elastic_arguments(subject: Subject) -> Iterator[Problem]:
             continue
         reading = view.reading(subject.spec)
         field = f"{view.path}.extraArgs"
-        faults = [fault for fault in reading.reading.faults if fault.refuses and fault.variable is None]
-        if faults:
-            yield Problem(field=field, said=faults[0].message, value=view.role.name)
-        elif tensor_size(reading) is None:
-            yield Problem(field=field, said="the tensor size cannot be read", value=view.role.name)
-        most = reading.option(_MAX)
-        if most is not None and not faults and max_size(reading) is None:
-            yield Problem(field=field, said="--elastic-ep-max-dp-size must be an integer of at least 1", value=most.value or view.role.name)
+        fault = next((fault for fault in reading.refusals if fault.variable is None), None)
+        if fault is not None:
+            yield Problem(field=field, said=fault.message, value=view.role.name)
+        elif not elastic_maximum_fits(reading):
+            yield Problem(field=field, said="--elastic-ep-max-dp-size is below its minimum 1", value=view.role.name)
         for dest, flag in (
             ("pipeline_parallel_size", "--pipeline-parallel-size"),
             ("prefill_context_parallel_size", "--prefill-context-parallel-size"),
