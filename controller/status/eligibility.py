@@ -82,7 +82,7 @@ def _amiss(legs: tuple[Leg, ...]) -> tuple[Mapping[str, Leg], tuple[str, ...], t
 def standing(replica: Replica, *legs: Leg) -> Standing:
     """A replica's standing under its criteria, which come in their order."""
     by_name, failed, unknown = _amiss(legs)
-    observed = any(member.ready is not Ready.UNKNOWN for member in replica.members)
+    observed = replica.ready or any(member.ready is not Ready.UNKNOWN for member in replica.members)
     return Standing(replica, by_name, failed, unknown, observed)
 
 

@@ -25,7 +25,10 @@ def unmanaged_of(fleet: Fleet) -> dict[str, bool]:
 
 def took_over(replica: Replica) -> bool:
     """Every member has an engine container and none was stamped for scraping. A mixed replica is unreadable, which is no evidence."""
-    return all(m.pod.main is not None and keys.PROMETHEUS_PORT not in m.pod.metadata.annotations for m in replica.members)
+    for member in replica.members:  # asked of every replica in every pass: no generator
+        if keys.PROMETHEUS_PORT in member.pod.metadata.annotations or member.pod.main is None:
+            return False
+    return True
 
 
 def ready_of(fleet: Fleet, role: str) -> int:
