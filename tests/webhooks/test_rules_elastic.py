@@ -119,6 +119,22 @@ UPDATES: dict[str, tuple[Deployment, Deployment, set[str]]] = {
         deployment(role("a").cards(1), role("b", elasticEp={"width": 2}).cards(1)).engine("vLLM", "0.33.0"),
         {"MD402 spec.roles", "MD409 spec.roles[1].name"},
     ),
+    "a width that was above the maximum already": (
+        elastic("--elastic-ep-max-dp-size=8", width=9),
+        elastic("--elastic-ep-max-dp-size=8", width=9, image="engine:2"),
+        set(),
+    ),
+    "a width further above the maximum": (
+        elastic("--elastic-ep-max-dp-size=8", width=9),
+        elastic("--elastic-ep-max-dp-size=8", width=10),
+        {f"MD403 {WIDTH}"},
+    ),
+    "a maximum lowered below the width": (
+        elastic("--elastic-ep-max-dp-size=9", width=9),
+        elastic("--elastic-ep-max-dp-size=8", width=9),
+        {f"MD403 {WIDTH}", f"MD410 {ARGS}"},
+    ),
+    "cards that were not the tensor size already": (elastic(cards=2), elastic(cards=2, image="engine:2"), set()),
     "the tensor size said": (elastic(), elastic("-tp=1"), set()),
     "the tensor size in another spelling": (elastic("-tp=2", cards=2), elastic("--tensor_parallel_size", "+2", cards=2), set()),
     "another tensor size": (

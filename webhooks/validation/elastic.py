@@ -7,7 +7,7 @@ from engines.facade import RoleReading
 from webhooks.quantity import parse_quantity, same_quantity
 from webhooks.readings import tensor_size
 from webhooks.validation.findings import Problem, rule
-from webhooks.validation.parallel import elastic_maximum_fits
+from webhooks.validation.parallel import cards_kept, elastic_maximum_fits
 from webhooks.validation.subject import RoleView, Subject
 
 FLAGS = frozenset(
@@ -95,7 +95,8 @@ def elastic_width(subject: Subject) -> Iterator[Problem]:
         field = f"{view.path}.elasticEp.width"
         if not NARROWEST <= width <= WIDEST:
             yield Problem(field=field, value=width, said=f"must be {NARROWEST} to {WIDEST}")
-        if _vllm(subject) and not view.taken_over:
+        widened = view.old is None or view.old.elastic_ep is None or view.old.elastic_ep.width != width
+        if _vllm(subject) and not view.taken_over and (widened or view.judges_line):
             most = max_size(view.reading(subject.spec))
             if most is not None and width > most:
                 yield Problem(field=field, value=width, said=f"is above --elastic-ep-max-dp-size {most}")
@@ -151,7 +152,7 @@ def elastic_cards(subject: Subject) -> Iterator[Problem]:
         if resources is None:
             continue
         path = f"{view.path}.resources"
-        tensor = tensor_size(view.reading(subject.spec)) if _vllm(subject) and not view.taken_over else None
+        tensor = tensor_size(view.reading(subject.spec)) if _vllm(subject) and not view.taken_over and not cards_kept(view) else None
         if resources.accelerator is not None and tensor is not None and not same_quantity(resources.accelerator, tensor):
             yield Problem(field=f"{path}.accelerator", value=resources.accelerator, said=f"must be the tensor size {tensor}")
         if resources.accelerator_sliced_memory_percentage:

@@ -158,7 +158,7 @@ def width_fits(subject: Subject) -> Iterator[Problem]:
     for view in subject.roles:
         written = view.role.resources.accelerator if view.role.resources else None
         cards = whole(written) if written is not None else None
-        if cards is None or cards <= 0 or _width_kept(view):
+        if cards is None or cards <= 0 or cards_kept(view):
             continue
         reading = view.reading(subject.spec)
         if reading.parallelism.source.kind == "Unknown" or _wired(subject, reading):
@@ -174,7 +174,7 @@ def width_fits(subject: Subject) -> Iterator[Problem]:
             )
 
 
-def _width_kept(view: RoleView) -> bool:
+def cards_kept(view: RoleView) -> bool:
     """Whether an update left arguments and cards as they were."""
     if view.judges_line or view.old is None or view.role.resources is None or view.old.resources is None:
         return False
