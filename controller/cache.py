@@ -99,7 +99,11 @@ class Cache:
         after = _pod_owners(new) if new else _NOBODY
         if before != after:
             name = (new or old).metadata.name  # type: ignore[union-attr]  # one of the two is there
-            for uid in before - after:
+            gone = before - after
+            if gone:
+                # Another namespace's Workload of that name may name the same Pod, for whoever writes it chooses: both are one entry here.
+                gone -= {uid for item in self.stores[KindName.WORKLOAD].objects.named(name) for uid in _pod_owners(item)}
+            for uid in gone:
                 self._workloads.discard(uid, name)
             for uid in after - before:
                 self._workloads.add(uid, name)

@@ -71,6 +71,33 @@ def test_a_pod_that_changes_hands_concerns_both() -> None:
     assert fed.cache.pods(CHAT) == []
 
 
+@pytest.mark.parametrize("going", ["deleted", "let go of the Pod", "missing from a list"])
+def test_a_workload_of_another_namespace_takes_nothing_along(going: str) -> None:
+    """It may bear the same name and name the same Pod: owners are texts, and whoever writes a Workload chooses them."""
+    fed = Fed()
+    made = deployment()
+    fed.put(KindName.DEPLOYMENT, made)
+    member = pod(made, "p").json
+    fed.put(KindName.POD, member)
+    fed.put(KindName.WORKLOAD, workload(member))
+    stranger = workload(member)
+    stranger["metadata"] |= {"namespace": "elsewhere", "uid": "uid-stranger"}
+    fed.put(KindName.WORKLOAD, stranger)
+    store = fed.cache.stores[KindName.WORKLOAD]
+    if going == "deleted":
+        fed.drop(KindName.WORKLOAD, stranger)
+    elif going == "let go of the Pod":
+        stranger["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "uid-q"}]
+        fed.put(KindName.WORKLOAD, stranger, 2)
+    else:
+        fresh = ObjectMap()
+        fresh.put(store.get("team", "w0"))
+        for change in store.replace(fresh):
+            fed.cache.note(KindName.WORKLOAD, change)
+    (found,) = fed.cache.workloads("team", fed.cache.pods(CHAT))
+    assert found.metadata.namespace == "team"
+
+
 def test_a_workload_outlives_its_pods_where_its_uid_is_asked_for() -> None:
     """A settling operation still finds the Workload of Pods that are gone."""
     fed = Fed()
