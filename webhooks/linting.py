@@ -95,6 +95,9 @@ class _Linter:
         for fault in faults:
             yield LintFinding(id=SCHEMA, severity="error", object=who, field=fault.field, message=fault.message, index=index)
         held = admit(dict(before))[0] if before is not None else None
+        broken = {fault.field.removeprefix("metadata.") for fault in faults if fault.field.startswith("metadata.")}
+        if broken:  # a label that is a number hides nothing else
+            stored = {**stored, "metadata": {name: value for name, value in stored["metadata"].items() if name not in broken}}
         try:
             found = self._deployment(stored, held) if document.get("kind") == keys.MODEL_DEPLOYMENT else self._scaler(stored, held)
         except msgspec.ValidationError:

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import msgspec
+
 from api.crd import schema_of
 from api.keys import API_VERSION
+from api.meta import ObjectMeta
 from api.schema import FieldError, default, prune, validate
-from api.schema.errors import NOT_SUPPORTED
+from api.schema.errors import NOT_SUPPORTED, TYPE_INVALID
 
 
 def admit(obj: dict[str, Any], old: dict[str, Any] | None = None) -> tuple[dict[str, Any], list[FieldError]]:
@@ -20,4 +23,23 @@ def admit(obj: dict[str, Any], old: dict[str, Any] | None = None) -> tuple[dict[
         return obj, [FieldError("apiVersion", NOT_SUPPORTED, message)]
     stored = default(schema, prune(schema, obj))
     before = None if old is None else default(schema, prune(schema, old))
-    return stored, validate(schema, stored, before)
+    faults, metadata = _metadata(stored)
+    return stored, [*faults, *validate(schema, stored | {"metadata": metadata} if faults else stored, before)]
+
+
+def _metadata(obj: dict[str, Any]) -> tuple[list[FieldError], dict[str, Any]]:
+    """What no definition says and every server demands: the types of ObjectMeta. The faults, and the metadata without what has them."""
+    faults: list[FieldError] = []
+    kept: dict[str, Any] = {}
+    written = obj.get("metadata")
+    for member, value in written.items() if isinstance(written, dict) else ():
+        try:
+            msgspec.convert({member: value}, ObjectMeta)
+        except msgspec.ValidationError as error:
+            said = str(error).partition(" - at ")[0]
+            unquoted = said.startswith("Expected `str") and said.endswith(("`int`", "`float`", "`bool`"))
+            fix = ": quote what YAML would read as a number or a switch" if unquoted else ""
+            faults.append(FieldError(f"metadata.{member}", TYPE_INVALID, f"Invalid value: {said}{fix}"))
+        else:
+            kept[member] = value
+    return faults, kept

@@ -156,6 +156,24 @@ def test_lint_points_at_lines(manifest: str) -> None:
     ]
 
 
+UNQUOTED = {
+    "a label that is a number": ("labels: {version: 1}", "metadata.labels"),
+    "an annotation that is a switch": ("annotations: {canary: true}", "metadata.annotations"),
+    "a name that is a number": ("name: 7", "metadata.name"),
+    "finalizers that are a text": ("finalizers: a/b", "metadata.finalizers"),
+}
+
+
+@pytest.mark.parametrize("name", UNQUOTED)
+def test_lint_of_metadata_of_other_types(name: str) -> None:
+    """Every server refuses it, and it keeps nothing else from being told."""
+    written, field = UNQUOTED[name]
+    text = MANIFEST.replace("  name: qwen\n", f"  {written}\n" + ("" if "name:" in written else "  name: qwen\n"))
+    told = json.loads(run(lint, "-", "-o", "json", stdin=text).output)["findings"]
+    assert [one["id"] for one in told if one["field"] == field] == ["MD000"]
+    assert {"MD101", "MD201"} <= {one["id"] for one in told}
+
+
 def test_lint_of_a_name_that_is_not_given_yet(tmp_path: Path) -> None:
     """Five characters come behind `generateName`: with them the names of Services are judged, and no other way."""
     for base, code in (("qwen-", 0), ("q" * 50 + "-", 0), ("q" * 51 + "-", 1), ("9-", 1)):
