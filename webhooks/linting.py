@@ -165,7 +165,7 @@ def _of_kind(documents: Sequence[Document], shape: type[K], kind: str) -> tuple[
             try:
                 found.append(read_document(document, shape))
             except msgspec.ValidationError:
-                continue  # an object that cannot be read is not there to be looked up; the schema reports it
+                continue  # an object that cannot be read is not there to be looked up
     return tuple(found)
 
 

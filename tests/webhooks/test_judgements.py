@@ -151,8 +151,8 @@ async def test_the_rules_are_walked_once_for_the_same_write(monkeypatch):
     for _ in range(3):
         assert (await review(PLAIN.named("small"), server=asked)).allowed
         assert (await review(PADDED.named("large"), server=asked)).allowed
+        assert (await review(PLAIN.named("scaled").scaled(3), PLAIN.named("scaled"), server=asked)).allowed
         assert (await review(PLAIN.named("smaller"), PADDED.named("smaller"), server=asked)).allowed
     counts = {each: walked.count(each) for each in walked}
-    assert counts == {
-        f"{name} {phase}": times for name, times in (("small", 1), ("large", 3), ("smaller", 3)) for phase in ("object", "types")
-    }
+    expected = {"small": 1, "scaled": 1, "large": 3, "smaller": 3}
+    assert counts == {f"{name} {phase}": times for name, times in expected.items() for phase in ("object", "types")}
