@@ -31,7 +31,7 @@ class Cache:
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self.stores: dict[KindName, Store] = {kind.name: Store(kind) for kind in kinds}
-        self._workloads = Index()  # Pod UID -> names of Workloads
+        self._workloads: dict[str, Index] = {}  # namespace -> Pod UID -> names of Workloads
         self._children: dict[KindName, Index] = {name: Index() for name in _PARENTS}  # deployment key -> names
         self._referrers = Index()  # (kind, namespace, name) -> deployment keys
         self._bindings_of_pool = Index()  # pool name -> Binding keys
@@ -98,15 +98,15 @@ class Cache:
         before = _pod_owners(old) if old else _NOBODY
         after = _pod_owners(new) if new else _NOBODY
         if before != after:
-            name = (new or old).metadata.name  # type: ignore[union-attr]  # one of the two is there
-            gone = before - after
-            if gone:
-                # Another namespace's Workload of that name may name the same Pod, for whoever writes it chooses: both are one entry here.
-                gone -= {uid for item in self.stores[KindName.WORKLOAD].objects.named(name) for uid in _pod_owners(item)}
-            for uid in gone:
-                self._workloads.discard(uid, name)
+            meta = (new or old).metadata  # type: ignore[union-attr]  # one of the two is there
+            # Apart by namespace: owners are texts, and another namespace's Workload of that name may name the same Pod.
+            index = self._workloads.setdefault(meta.namespace, Index())
+            for uid in before - after:
+                index.discard(uid, meta.name)
             for uid in after - before:
-                self._workloads.add(uid, name)
+                index.add(uid, meta.name)
+            if not len(index):
+                del self._workloads[meta.namespace]
         return self._deployments_of(old) | self._deployments_of(new)
 
     def _deployments_of(self, workload: Workload | None) -> set[Key]:
@@ -140,8 +140,8 @@ class Cache:
         """The Workloads there that name one of these Pods as an owner, and the one of that UID, whose Pods may be gone; by name."""
         if KindName.WORKLOAD not in self.stores:
             return []
-        objects = self.stores[KindName.WORKLOAD].objects.within(namespace)
-        found = {name for pod in pods for name in self._workloads.get(pod.metadata.uid) if name in objects}
+        objects, index = self.stores[KindName.WORKLOAD].objects.within(namespace), self._workloads.get(namespace)
+        found = {name for pod in pods for name in index.get(pod.metadata.uid) if name in objects} if index is not None else set()
         if uid and not any(objects[name].metadata.uid == uid for name in found):
             found |= {name for name, item in objects.items() if item.metadata.uid == uid}  # rare: only while an operation settles
         return [objects[name] for name in sorted(found)]

@@ -70,10 +70,6 @@ class ObjectMap:
         """The objects of a namespace by name."""
         return self._spaces.get(namespace, _NOTHING)
 
-    def named(self, name: str) -> Iterator[Any]:
-        """The objects of that name, whatever their namespace."""
-        return (space[name] for space in self._spaces.values() if name in space)
-
     def put(self, item: Any) -> None:
         """Instead of the object of that name, if there is one."""
         meta = item.metadata

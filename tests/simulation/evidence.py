@@ -120,7 +120,7 @@ def _collective(role: Object) -> Iterator[Claim]:
 def _quota(view: View, reason: str) -> bool:
     if reason == "PodGroupIncomplete":
         return any(view.whole(role.name) < role.replicas for role in view.deployment.spec.roles)
-    return bool(view.cache.stores.get(WORKLOAD) and view.cache.workloads(view.pods))
+    return bool(view.cache.stores.get(WORKLOAD) and view.cache.workloads(view.key.namespace, view.pods))
 
 
 def _cache(view: View, _reason: str) -> bool:
