@@ -155,7 +155,7 @@ def _repeats(occurrences: Sequence[Occurrence], last: Mapping[str, Occurrence], 
         if occurrence is final or occurrence.dest in told or table.spellings[occurrence.registered].appends:
             continue
         told.add(occurrence.dest)
-        effective = f"{show(final.spelling)} {show(final.value)}" if final.value is not None else show(final.spelling)
+        effective = f"{show(final.spelling)} {_quoted(final.value)}" if final.value is not None else show(final.spelling)
         found.append(finding("EA008", f"{show(occurrence.spelling)} is repeated: the last one wins ({effective})", final.position))
         if len(found) == MOST:
             break

@@ -25,14 +25,14 @@ class Variable(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One input line of `--jsonl` (D8). `ports` may tell the role's ports; the serving port is 8000 without them."""
+    """One input line of `--jsonl` (D8); null is absent. `ports` may tell the role's ports; the serving port is 8000 without them."""
 
     engine: str
-    argv: tuple[str, ...] = ()
+    argv: tuple[str, ...] | None = None
     version: str | None = None
-    env: tuple[Variable, ...] = ()
+    env: tuple[Variable, ...] | None = None
     command: tuple[str, ...] | None = None
-    ports: tuple[RolePort, ...] = ()
+    ports: tuple[RolePort, ...] | None = None
 
 
 _DECODER = msgspec.json.Decoder(Line)
@@ -42,8 +42,8 @@ def answer(raw: bytes) -> bytes:
     """The result line of one input line; a bad one gives `{"error": …}`."""
     try:
         line = _DECODER.decode(raw)
-        env = [variable.literal for variable in line.env]
-        return read_argv(line.engine, line.version, line.argv, env, line.command or (), ports=line.ports).to_json()
+        env = [variable.literal for variable in line.env or ()]
+        return read_argv(line.engine, line.version, line.argv or (), env, line.command or (), ports=line.ports or ()).to_json()
     except (msgspec.MsgspecError, KeyError, UnicodeError) as error:
         return msgspec.json.encode({"error": str(error.args[0] if error.args else error)})
     except RecursionError:

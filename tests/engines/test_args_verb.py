@@ -132,6 +132,13 @@ def test_a_variable_without_a_value_is_empty_and_one_from_elsewhere_is_open() ->
     assert [found["id"] for found in elsewhere["findings"]] == ["EA011"]
 
 
+def test_a_member_that_is_null_is_absent() -> None:
+    """Kubernetes writes both."""
+    bare = run("--jsonl", stdin='{"engine":"vLLM"}')
+    assert bare == run("--jsonl", stdin='{"engine":"vLLM","argv":null,"version":null,"env":null,"command":null,"ports":null}')
+    assert json.loads(bare[1])["parallelism"]["source"]["complete"]
+
+
 def test_a_result_line_has_exactly_the_members_of_the_contract() -> None:
     """D8."""
     found = json.loads(run("--jsonl", stdin='{"engine":"vLLM","argv":["--foo"]}')[1])
