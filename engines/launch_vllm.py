@@ -120,8 +120,12 @@ def _contexts(facts: Facts, size: int) -> None:
 
 
 def _listening(facts: Facts) -> None:
-    ports(facts, "port", "master_port")
-    ports(facts, "data_parallel_rpc_port", low=1 if facts.version >= (0, 26) else 0)
+    ports(facts, "port")
+    if facts.degree("nnodes") > 1:
+        ports(facts, "master_port")
+    # At first it was looked at by nobody but distant engines.
+    if facts.version >= (0, 26):
+        ports(facts, "data_parallel_rpc_port", low=1)
     certificate, key = facts.given("ssl_certfile"), facts.given("ssl_keyfile")
     if key and not certificate:
         facts.say("EA301", "a key without a certificate: the server does not start", "ssl_keyfile")

@@ -64,6 +64,8 @@ VLLM = {
     "a negative node rank": ("--node-rank -1", {"EA204"}),
     "an RPC port that the system would choose": ("-dp 2 -dpp 0", {"EA305"}),
     "a port that the system chooses": ("--port 0", set()),
+    "a master port that no node looks at": ("--master-port 70000", set()),
+    "a master port beyond 16 bits": ("-tp 2 --nnodes 2 --master-port 70000", {"EA305"}),
     "an unknown backend": ("-dp 2 -dpb gloo", {"EA114"}),
     "decode context that does not divide": ("-tp 4 -dcp 3", {"EA201"}),
     "decode context that spans prefill context": ("-tp 2 -pcp 2 -dcp 4", set()),
@@ -100,7 +102,7 @@ OLDER = {
     "the node's rank overrides the assigned one": ("-dp 2 -dpe -dpn 9 --nnodes 2 --node-rank 1", "0.29.0", set()),
     "a start rank of 0 said nothing at first": ("-dp 4 -dpl 2 -dpr 0", "0.25.1", set()),
     "a start rank of 0 since": ("-dp 4 -dpl 2 -dpr 0", "0.29.0", {"EA107"}),
-    "any RPC port at first": ("-dp 2 -dpp 0", "0.25.1", set()),
+    "any RPC port at first": ("-dp 2 -dpp 70000", "0.25.1", set()),
     "the assigned rank counts in the newest": ("-dp 2 -dpe -dpn 9 --nnodes 2 --node-rank 1", "0.33.0", {"EA103"}),
 }
 
