@@ -52,6 +52,7 @@ CATALOGUE: Final = _kinds(
     ("EA014", "warning", "the declared version names no release; the newest table was used"),
     ("EA015", "info", "the declared version has no table of its own"),
     ("EA016", "error", "a configuration file whose name does not say YAML"),
+    ("EA017", "warning", "a model path of the role's own is served instead of the deployment's"),
     ("EA019", "info", "more findings of the same kind were left out"),
     # 1xx about data parallelism and load balance,
     ("EA101", "error", "data-parallel load-balance options that contradict each other"),

@@ -6,6 +6,8 @@ from engines.launch import Facts, ports
 
 def judge(facts: Facts) -> None:
     """Every launch rule, on a readable line."""
+    if facts.uses("model_path"):
+        facts.say("EA017", f"{facts.name('model_path')} stands behind the operator's own: SGLang serves this model", "model_path")
     _attention(facts)
     _contexts(facts)
     _experts(facts)

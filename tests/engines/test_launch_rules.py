@@ -120,6 +120,7 @@ def test_the_environment_replaces_an_assigned_rank() -> None:
 
 
 SGLANG = {
+    "a model path of its own": ("--model m", {"EA017"}),
     "a lone certificate": ("--ssl-certfile c", {"EA301"}),
     "a lone key": ("--ssl-keyfile k", {"EA301"}),
     "a pair": ("--ssl-certfile c --ssl-keyfile k", set()),
