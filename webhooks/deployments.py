@@ -20,7 +20,6 @@ from webhooks.metrics import AdmissionMetrics
 from webhooks.patch import encode_patch
 from webhooks.response import Cause, Details, Response
 from webhooks.settings import AdmissionSettings
-from webhooks.validation.findings import Finding
 from webhooks.validation.names import expected_name
 from webhooks.validation.subject import Fabric, Subject
 from webhooks.wire import Object, Request
@@ -112,7 +111,8 @@ class DeploymentReviews:
             outcome = judgement.completed(types, await self._fabric(namespace, judgement.subject))
         if not outcome.findings:
             return response.allow(audit=audit, warnings=outcome.warnings)
-        self._count_refusals(request, outcome.findings)
+        if self._metrics is not None and not request.dry_run:
+            self._metrics.refused(finding.rule for finding in outcome.findings)
         return invalid(keys.MODEL_DEPLOYMENT, name, outcome.findings, audit=audit, warnings=outcome.warnings)
 
     async def _types(self, names: tuple[str, ...]) -> dict[str, InstanceType | None]:
@@ -138,8 +138,3 @@ class DeploymentReviews:
             for rule in rules:
                 self._metrics.fence.labels(rule, "allowed" if verdict.allowed else "refused").inc()
         return {RULE: said} if verdict.term is None else {RULE: said, TERM: str(verdict.term)}
-
-    def _count_refusals(self, request: Request, findings: tuple[Finding, ...]) -> None:
-        if self._metrics is not None and not request.dry_run:
-            for rule in dict.fromkeys(finding.rule for finding in findings):
-                self._metrics.refusals.labels(rule).inc()

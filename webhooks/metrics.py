@@ -3,6 +3,8 @@
 Dry runs answer like real writes but are not counted as decisions (field lesson F89).
 """
 
+from collections.abc import Iterable
+
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -41,6 +43,11 @@ class AdmissionMetrics:
         self.refusals = Counter(
             "modelwarden_admission_refusals_total", "Findings that refused a write, by rule.", ("rule",), registry=registry
         )
+
+    def refused(self, rules: Iterable[str]) -> None:
+        """Count a refused write, once for each rule that found something."""
+        for rule in dict.fromkeys(rules):
+            self.refusals.labels(rule).inc()
 
     def calls(self, webhook: str) -> "WebhookCalls":
         """The per-call collectors of one webhook, resolved once."""

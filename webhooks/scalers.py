@@ -35,6 +35,5 @@ class ScalerReviews:
         if not findings:
             return response.allow()
         if self._metrics is not None and not request.dry_run:
-            for rule in dict.fromkeys(finding.rule for finding in findings):
-                self._metrics.refusals.labels(rule).inc()
+            self._metrics.refused(finding.rule for finding in findings)
         return invalid(keys.MODEL_DEPLOYMENT_SCALER, request.name or new.metadata.name, findings)

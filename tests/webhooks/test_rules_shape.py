@@ -3,6 +3,9 @@
 import pytest
 from reviewing import Deployment, deployment, found, role
 
+from api.objects import ObjectMeta
+from webhooks.validation.names import expected_name
+
 ONE = deployment()
 PAIR = (role("pre", "Prefill"), role("dec", "Decode"))
 TRIO = (role("enc", "Encode"), *PAIR)
@@ -139,3 +142,21 @@ async def test_update(name: str) -> None:
     """What identifies a deployment is frozen; what says how it is run is not."""
     old, new, said = UPDATES[name]
     assert await found(new, old) == said
+
+
+UNNAMED = {
+    "qwen-": set(),
+    "q" * 50 + "-": set(),
+    "q" * 51 + "-": {"MD111 spec.roles[0].name"},
+    "7b-": {"MD111 spec.roles[0].name"},
+}
+
+
+@pytest.mark.parametrize("base", UNNAMED)
+async def test_a_name_that_is_not_given_yet(base: str) -> None:
+    """Before an API server made one of `generateName`, names are judged by one of its form; 58 characters of the base stay."""
+    unnamed = ONE._with("metadata", "name", value=None)._with("metadata", "generateName", value=base)
+    assert await found(unnamed) == UNNAMED[base]
+    assert expected_name(ObjectMeta(generate_name=base)) == f"{base}xxxxx"
+    assert expected_name(ObjectMeta(name="a", generate_name=base)) == "a"
+    assert expected_name(ObjectMeta(generate_name=f"{'a' * 58}{base}")) == f"{'a' * 58}xxxxx"
