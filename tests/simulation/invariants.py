@@ -48,6 +48,7 @@ class BrokenError(AssertionError):
     def __init__(self, invariant: str, detail: str) -> None:
         super().__init__(f"{invariant}: {detail}")
         self.invariant = invariant
+        self.detail = detail
 
 
 class Invariants:

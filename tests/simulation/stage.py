@@ -231,13 +231,29 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def _with_defects(outcome: Outcome, defects: list[str]) -> Outcome:
+    if defects:
+        seen = outcome.broken or BrokenError("no pass ends in a defect", "")
+        outcome.broken = BrokenError(seen.invariant, f"{seen.detail}\na pass ended in a defect:\n{defects[0]}")
+    return outcome
+
+
 @contextmanager
-def _silence() -> Iterator[None]:
-    """No lines of the controller while a scenario plays: thousands of runs would drown what is found, and other tests read their logs."""
-    kept = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+def _silence() -> Iterator[list[str]]:
+    """No lines of the controller while a scenario plays: thousands of runs would drown what is found, and other tests read their logs.
+
+    What is yielded comes to hold the traceback of every pass that ended in a defect: the controller goes on after one, we do not.
+    """
+    kept, defects = structlog.get_config(), list[str]()
+
+    def hear(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        if event.get("event") == "pass ended in a defect":
+            defects.append("".join(traceback.format_exc().splitlines(keepends=True)[-4:]))
+        raise structlog.DropEvent
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR), processors=[hear])
     try:
-        yield
+        yield defects
     finally:
         structlog.configure(**kept)
 
@@ -263,8 +279,8 @@ def run(
         return await stage.play(scenario.steps if steps is None else steps)
 
     try:
-        with _silence():
-            return timing.run(main)
+        with _silence() as defects:
+            return _with_defects(timing.run(main), defects)
     except (timing.HotLoopError, timing.DeadlockError) as error:
         broken = BrokenError("time goes on", str(error))
         return Outcome(broken, log=stages[0]._log if stages else [])
