@@ -209,9 +209,9 @@ def _reversible(view: View, operation: Retirement) -> Retirement:
 def _residual(view: View, operation: Retirement) -> str:
     """Why the withdrawal is not confirmed; empty where no Router can still pick a target. Other replicas being served does not block."""
     if view.selection.state == "NotConfigured":
-        return "No router is declared: established direct connections cannot be observed, so the withdrawal cannot be confirmed."
+        return "No router is declared: established direct-Service connections cannot be observed, so the withdrawal cannot be confirmed."
     if not view.selection.complete:
-        return f"The withdrawal cannot be confirmed: {view.selection.cause}."
+        return f"The withdrawal cannot be confirmed: serving is {view.selection.state}, {view.selection.cause}."
     served = view.selection.pods() & set(operation.target_member_uids)
     return f"A Router still selects {listed(served)}." if served else ""
 

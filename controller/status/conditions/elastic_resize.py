@@ -25,6 +25,8 @@ def judge(width: int, seen: ElasticObservation | None) -> Verdict | None:
     if seen.known and seen.observed == asked == width:
         return verdict(ELASTIC_RESIZE, "NoRefusal", f"No scale stands refused; the live width is {width}.")
     observed = str(seen.observed) if seen.known and seen.observed is not None else "unknown"
+    if not seen.known and seen.observed is not None:
+        observed += f" (last seen: {seen.observed})"
     desired = f"Desired width {width}" + (f" (last asked for: {asked})" if asked != width else "")
     proof = f"; failed proof: {seen.proof}" if seen.proof else ""
     return verdict(ELASTIC_RESIZE, "WorldUnprovable", f"{desired}, observed width {observed}{proof}.")

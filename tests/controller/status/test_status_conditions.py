@@ -324,9 +324,9 @@ RESIZE: dict[str, tuple[Callable[[], Scene], Verdict, str]] = {
         "Desired width 4, observed width 3; failed proof: ranks.",
     ),
     "the record is gone and the width cannot be named": (
-        lambda: elastic(observed=4, known=False, record=False),
+        lambda: elastic(observed=3, known=False, record=False),
         ("Unknown", "WorldUnprovable"),
-        "observed width unknown",
+        "observed width unknown (last seen: 3).",
     ),
     "the width is the spec's where the path names none": (lambda: elastic(observed=4, known=True, record=False), ("True", "NoRefusal"), ""),
     "the world that was asked for is not the spec's any more": (
@@ -343,7 +343,7 @@ RESIZE: dict[str, tuple[Callable[[], Scene], Verdict, str]] = {
     "a width that is known to be nothing": (
         lambda: elastic(known=True, record=False),
         ("Unknown", "WorldUnprovable"),
-        "observed width unknown",
+        "observed width unknown (last seen: 3).",
     ),
     "never read": (lambda: scene(elasticEp={"width": 4}), ("Unknown", "NotObserved"), ""),
 }
