@@ -343,7 +343,7 @@ RESIZE: dict[str, tuple[Callable[[], Scene], Verdict, str]] = {
     "a width that is known to be nothing": (
         lambda: elastic(known=True, record=False),
         ("Unknown", "WorldUnprovable"),
-        "observed width unknown (last seen: 3).",
+        "observed width unknown.",
     ),
     "never read": (lambda: scene(elasticEp={"width": 4}), ("Unknown", "NotObserved"), ""),
 }
