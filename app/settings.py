@@ -130,7 +130,7 @@ class Settings(BaseSettings):
     observers_allow_local_addresses: bool = Field(
         False, alias="observers.allowLocalAddresses", description="also dial loopback and link-local addresses (laptops only)"
     )
-    observers_concurrency: int = Field(16, alias="observers.concurrency", ge=1, le=1024, description="questions asked at once")
+    observers_concurrency: int = Field(16, alias="observers.concurrency", ge=1, le=1024, description="questions of one kind asked at once")
 
     otel_endpoint: str | None = Field(
         None, alias="otel.endpoint", description="send traces there, an OpenTelemetry collector's HTTP address; needs the extra otel"

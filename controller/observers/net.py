@@ -7,6 +7,7 @@ an engine's certificate is self-made, and what is read here is no secret and gra
 """
 
 import asyncio
+import copy
 import ipaddress
 from collections import defaultdict
 from collections.abc import Mapping
@@ -42,7 +43,10 @@ def refuse_address(host: str, *, allow_local: bool) -> None:
 
 
 class Dialer:
-    """Bounded in total and per host. Use as a context."""
+    """Bounded in total and per host. Use as a context.
+
+    `concurrency` is a lane's: there may be several, so that questions of one kind which nobody answers keep none of another waiting.
+    """
 
     def __init__(
         self, clock: Clock, *, concurrency: int = 16, allow_local: bool = False, transport: "httpx.AsyncBaseTransport | None" = None
@@ -53,6 +57,7 @@ class Dialer:
         self._url = httpx.URL
         self._clock = clock
         self._allow_local = allow_local
+        self._concurrency = concurrency
         self._total = asyncio.Semaphore(concurrency)
         self._hosts: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(PER_HOST))
         self._http = httpx.AsyncClient(
@@ -61,7 +66,8 @@ class Dialer:
             trust_env=False,
             transport=transport,
             timeout=httpx.Timeout(None, connect=2.0),
-            limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=20),
+            # Connections are bounded by the lanes' turns, of which the pool knows nothing.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency, keepalive_expiry=20),
             headers={"Accept-Encoding": "identity", "User-Agent": "modelwarden"},
         )
 
@@ -70,6 +76,12 @@ class Dialer:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self._http.aclose()
+
+    def lane(self) -> "Dialer":
+        """The same way out with turns of its own. It is closed with this one."""
+        beside = copy.copy(self)
+        beside._total = asyncio.Semaphore(self._concurrency)
+        return beside
 
     async def get(self, host: str, port: int, path: str, *, scheme: str = "http", seconds: float, cap: int = MIB) -> bytes:
         """The body of a 200. Raises ObservationError for everything else."""
@@ -116,7 +128,8 @@ class Dialer:
                 raise ObservationError(f"{type(fault).__name__}: {fault}") from fault
             finally:
                 if len(self._hosts) > 4096:
-                    self._hosts = defaultdict(self._hosts.default_factory, {h: s for h, s in self._hosts.items() if s.locked()})
+                    for idle in [each for each, turns in self._hosts.items() if not turns.locked()]:
+                        del self._hosts[idle]
 
     async def _read(
         self, method: str, url: "httpx.URL", cap: int, body: Mapping[str, Any] | None, headers: Mapping[str, str] | None

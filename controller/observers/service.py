@@ -7,6 +7,7 @@ is such a fact.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -82,12 +83,14 @@ class ObserverService:
         dialer = self._dialer or Dialer(
             self._clock, concurrency=self._settings.concurrency, allow_local=self._settings.allow_local_addresses
         )
+        # Engines that nobody lets us reach take their time, a fleet of them all of it: routers and drains have turns of their own.
+        lanes = defaultdict[str, Dialer](dialer.lane)
         self._deployments.follow()
         try:
             async with dialer, asyncio.TaskGroup() as group:
                 while True:
                     for key, what, period in self._wanted():
-                        self._start(group, dialer, key, what, period)
+                        self._start(group, lanes[what], key, what, period)
                     await self._clock.sleep(ROUND)
         finally:
             self._deployments.unfollow()

@@ -149,6 +149,30 @@ async def test_a_view_that_comes_again_after_it_grew_stale_is_news() -> None:
         assert watched.news == [CHAT, CHAT]
 
 
+async def test_engines_that_nobody_can_reach_keep_no_router_and_no_drain_waiting() -> None:
+    """A network policy over one team's metrics is enough to have hundreds of questions wait out their time, again and again."""
+    watched = Watched(router={"name": "vllm-router"})
+    watched.service._settings = ObserverSettings(concurrency=2)
+    watched.route()
+    shut = deployment("shut", kvCache={"poolRef": {"name": "bind"}})
+    watched.fed.put(KindName.DEPLOYMENT, shut)
+    for ordinal in range(40):
+        watched.fed.put(KindName.POD, pod(shut, f"shut-{ordinal}", ordinal).ready().at(f"10.1.0.{ordinal + 1}").json)
+
+    async def silence(_: httpx.Request) -> httpx.Response:
+        await watched.clock.sleep(1e6)
+        return httpx.Response(500)
+
+    async with observing(watched) as wire:
+        wire.get(url__regex=r"http://10\.1\.0\..*").mock(side_effect=silence)
+        route = wire.get("http://10.0.0.9:8081/observer/endpoints").respond(200, json=view())
+        await watched.clock.advance(65)
+        assert route.call_count >= 6
+        facts = watched.board.read(CHAT, "uid-chat")
+        assert facts is not None
+        assert facts.router_views[0].error is None
+
+
 async def test_what_is_learnt_of_a_deployment_that_went_meanwhile_is_not_kept() -> None:
     """The pass that takes its facts off the board was before the answer came."""
     watched = Watched(kvCache={"poolRef": {"name": "bind"}})
