@@ -137,6 +137,11 @@ class ObserverService:
         self._busy.add(slot)
         group.create_task(self._observe(dialer, slot), name=f"observe {what}")
 
+    def _ask_at(self, key: Key, what: str, moment: float) -> None:
+        """Change when it is due, unless nobody needs it any more: then nobody would take it off again."""
+        if (key, what) in self._due:
+            self._due[key, what] = moment
+
     async def _observe(self, dialer: Dialer, slot: tuple[Key, str]) -> None:
         key, what = slot
         try:
@@ -184,7 +189,7 @@ class ObserverService:
         if sameness(before) != sameness(self._scene(key, cached)):
             error = "members or routers changed during the collection"
             views = [msgspec.structs.replace(view, error=error, workers=()) for view in views]
-            self._due[key, "router"] = self._clock.monotonic()
+            self._ask_at(key, "router", self._clock.monotonic())
         for view in views:
             metrics.OBSERVATIONS.labels("router", "error" if view.error else "answer").inc()
         facts = self._board.read(key, uid)
@@ -274,7 +279,7 @@ class ObserverService:
             metrics.OBSERVATIONS.labels("elastic", "error").inc()
             log.debug("no elastic observation", namespace=key.namespace, name=key.name, error=str(error))
             if isinstance(error, NotAllowedError):
-                self._due[key, "elastic"] = self._clock.monotonic() + AFTER_REFUSAL
+                self._ask_at(key, "elastic", self._clock.monotonic() + AFTER_REFUSAL)
             return False  # the condition is left as it stands
         metrics.OBSERVATIONS.labels("elastic", "answer").inc()
         self._keep(key, uid, elastic=fresh)

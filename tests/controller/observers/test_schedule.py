@@ -188,6 +188,23 @@ async def test_what_is_learnt_of_a_deployment_that_went_meanwhile_is_not_kept() 
         assert len(watched.board) == 0
 
 
+async def test_a_deployment_that_went_is_due_no_more() -> None:
+    """Not even where its last collection asked for another one at once."""
+    watched = Watched(router={"name": "vllm-router"})
+    watched.route()
+    async with observing(watched) as wire:
+
+        async def leave(_: httpx.Request) -> httpx.Response:
+            watched.fed.drop(KindName.POD, pod(watched.made, "chat-0").json)
+            watched.fed.drop(KindName.DEPLOYMENT, watched.made)
+            await watched.clock.sleep(3)
+            return httpx.Response(200, json=view())
+
+        wire.get("http://10.0.0.9:8081/observer/endpoints").mock(side_effect=leave)
+        await watched.clock.advance(10)
+        assert watched.service._due == {}
+
+
 async def test_a_defect_in_reading_an_answer_concerns_one_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines and routers choose what they answer: whoever finds a gap in our reading must not end the service of all."""
     watched = Watched(router={"name": "vllm-router"}, kvCache={"poolRef": {"name": "bind"}})
