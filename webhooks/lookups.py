@@ -63,6 +63,8 @@ class KubeLookup:
 
     async def get(self, kind: type[S], namespace: str | None, name: str) -> S | None:
         """The object as the API server holds it now."""
+        if not _nameable(name):
+            return None
         try:
             async with asyncio.timeout(self._left()), self._turns:
                 raw = await self._client.get(_resource(kind), name, namespace)
@@ -130,6 +132,11 @@ class ObjectLookup:
             return read_document(obj, kind)
         except msgspec.ValidationError as error:
             raise LookupFailedError(f"the {_PLURALS[kind][0]} given cannot be read: {error}") from error
+
+
+def _nameable(name: str) -> bool:
+    """Whether an object can have that name: as part of a path, `..` and `h20/status` would be answered with something else."""
+    return name not in {"", ".", ".."} and "/" not in name and "%" not in name
 
 
 def _resource(kind: type[Struct]) -> Resource:

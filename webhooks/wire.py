@@ -264,7 +264,7 @@ def _refuse_repeats(leaf: Raw | bytes) -> None:
     Raises ReviewTooLargeError before that where it holds masses of small values.
     """
     if len(leaf) > MOST_VALUES and bytes(leaf).count(b",") > MOST_VALUES:
-        raise ReviewTooLargeError(f"spec holds more than {MOST_VALUES} values")
+        raise ReviewTooLargeError(f"a part of the object holds more than {MOST_VALUES} values")
     if len(_encoder.encode(_decode(_anything, leaf))) != len(leaf):
         _scan(bytes(leaf))
 

@@ -57,6 +57,14 @@ async def test_absent_is_none() -> None:
     assert await kube(FakeClient(fault=NotFound(404, "NotFound", "gone"))).get(InstanceType, None, "h20") is None
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "h20/status", "../secrets", "h20%2Fstatus"])
+async def test_a_name_that_no_object_can_have_is_not_asked_for(name: str) -> None:
+    """A server would answer the path with something else: a list, another kind, a part of another object."""
+    client = FakeClient(msgspec.json.encode(instance_type()))
+    assert await kube(client).get(InstanceType, None, name) is None
+    assert client.asked == []
+
+
 FAULTS: dict[str, FakeClient] = {
     "the server fails": FakeClient(fault=ServerError(500, "InternalError", "x")),
     "the server forbids": FakeClient(fault=Forbidden(403, "Forbidden", "x")),
