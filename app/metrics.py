@@ -9,6 +9,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Gauge, Histogram, Met
 from prometheus_client.exposition import choose_encoder
 
 from app.build import build
+from controller.details import WrittenFamily
 
 LAG: Final = Histogram(
     "modelwarden_event_loop_lag_seconds",
@@ -18,9 +19,6 @@ LAG: Final = Histogram(
 BUILD: Final = Gauge("modelwarden_build_info", "Always 1; the labels say which build this is.", ["version", "revision", "python"])
 
 LOOK_SECONDS: Final = 1.0
-
-PART: Final = 1000
-"""Samples that are written in one go: about ten milliseconds."""
 
 END: Final = b"# EOF\n"
 
@@ -35,7 +33,7 @@ def say_build() -> None:
 
 
 class _Page(NamedTuple):
-    """One family, or a part of one, as an encoder takes a registry."""
+    """One family, as an encoder takes a registry."""
 
     family: Metric
 
@@ -43,31 +41,18 @@ class _Page(NamedTuple):
         yield self.family
 
 
-def _parts(family: Metric) -> Iterator[Metric]:
-    if family.type != "gauge" or len(family.samples) <= PART:
-        yield family
-        return
-    for start in range(0, len(family.samples), PART):
-        part = Metric(family.name, family.documentation, family.type, family.unit)
-        part.samples = family.samples[start : start + PART]
-        yield part
-
-
 async def exposition(accept: str | None, registry: CollectorRegistry = REGISTRY) -> tuple[bytes, str]:
     """All metrics in the text form that the scraper asked for, and its content type.
 
-    Family by family, and long ones in parts, with the loop free in between: the page of a fleet of a thousand deployments takes most of a
-    second to write, and no review should wait for it.
+    Family by family, with the loop free in between, so that no review waits for the whole page. What is written already is only put in.
     """
     encode, content_type = choose_encoder(accept or "")
     parts: list[bytes] = []
     for family in registry.collect():
-        for number, part in enumerate(_parts(family)):
-            text = encode(_Page(part)).removesuffix(END)
-            while number and text.startswith(b"#"):  # the family's own lines stand in front of its first part only
-                text = text.partition(b"\n")[2]
-            parts.append(text)
-            await asyncio.sleep(0)
+        written = family.lines if isinstance(family, WrittenFamily) else []
+        said = Metric(family.name, family.documentation, family.type) if written else family
+        parts += (encode(_Page(said)).removesuffix(END), "".join(written).encode())
+        await asyncio.sleep(0)
     if "openmetrics" in content_type:
         parts.append(END)
     return b"".join(parts), content_type

@@ -17,7 +17,8 @@ import controller.metrics
 import kube.metrics
 from app.clock import SystemClock
 from controller.cache import Cache
-from controller.fleet import DETAILED, PHASES, STATES, STEPS, FleetCollector
+from controller.details import PHASES, STATES, STEPS
+from controller.fleet import DETAILED, FleetCollector
 from controller.kinds import kinds
 from webhooks.metrics import AdmissionMetrics
 

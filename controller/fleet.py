@@ -11,21 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from api.clock import Clock, parse_time
+from api.clock import Clock
 from api.reasons import TYPES
 from api.status import Condition, Status, decode_status
 from controller.cache import Cache
+from controller.details import PHASES, details
 from controller.kinds import CachedDeployment
 from controller.store import Key
 
 DETAILED: Final = 2000
-PHASES: Final = ("Starting", "Ready", "Degraded", "Deleting", "Unknown")
-STATES: Final = ("True", "False", "Unknown")
-STEPS: Final = ("Admitted", "Disqualified", "Withdrawing", "Draining", "Deleting", "Settling", "Aborted")
-WHERE: Final = ("namespace", "name")
 
 
 class _Standing(NamedTuple):
@@ -61,7 +58,7 @@ class FleetCollector(Collector):
         self._detailed = detailed
         self._known: dict[Key, _Known] = {}
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """Every family; none while another process leads."""
         if not self._leading():
             self._known.clear()
@@ -75,7 +72,7 @@ class FleetCollector(Collector):
         held = self._look()
         yield from _sums(known.standing for known in self._known.values())
         if len(held) <= self._detailed:
-            yield from self._details({key: decode_status(held[key].status_json) for key in sorted(held)})
+            yield from details({key: decode_status(held[key].status_json) for key in sorted(held)}, self._clock.now())
 
     def _look(self) -> dict[Key, CachedDeployment]:
         """Bring what is kept up to date; all that are ours."""
@@ -91,59 +88,6 @@ class FleetCollector(Collector):
             held[key], fresh[key] = cached, _Known(version, standings.setdefault(standing, standing))
         self._known = fresh
         return held
-
-    def _details(self, statuses: dict[Key, Status | None]) -> Iterator[GaugeMetricFamily]:
-        phase = GaugeMetricFamily("modelwarden_deployment_phase", "1 for the phase that a deployment is in.", labels=(*WHERE, "phase"))
-        condition = GaugeMetricFamily(
-            "modelwarden_deployment_condition", "1 for the status that a condition has.", labels=(*WHERE, "type", "status")
-        )
-        desired = GaugeMetricFamily("modelwarden_role_replicas_desired", "Replicas that the spec asks for.", labels=(*WHERE, "role"))
-        ready = GaugeMetricFamily("modelwarden_role_replicas_ready", "Replicas whose every member is ready.", labels=(*WHERE, "role"))
-        reserved = GaugeMetricFamily("modelwarden_role_replicas_quota_reserved", "Replicas that hold quota.", labels=(*WHERE, "role"))
-        eligible = GaugeMetricFamily(
-            "modelwarden_role_endpoints_eligible",
-            "Endpoints on the qualification list; absent while it is not known.",
-            labels=(*WHERE, "role"),
-        )
-        serving = GaugeMetricFamily(
-            "modelwarden_role_endpoints_serving",
-            "Endpoints that Routers were seen to select; absent unless confirmed.",
-            labels=(*WHERE, "role"),
-        )
-        step = GaugeMetricFamily("modelwarden_retirement_step", "1 for the step that a retirement is in.", labels=(*WHERE, "step"))
-        age = GaugeMetricFamily("modelwarden_retirement_age_seconds", "Since the operation was admitted.", labels=WHERE)
-        for key, status in statuses.items():
-            shown = (status.phase if status is not None else "") or "Unknown"
-            for name in PHASES:
-                phase.add_metric((*key, name), float(shown == name))
-            if status is None:
-                continue
-            for entry in _ours(status):
-                for state in STATES:
-                    condition.add_metric((*key, entry.type, state), float(entry.status == state))
-            for role in status.roles:
-                where = (*key, role.name)
-                desired.add_metric(where, role.desired)
-                ready.add_metric(where, role.ready)
-                if role.quota_reserved is not None:
-                    reserved.add_metric(where, role.quota_reserved)
-                if role.endpoints is not None and role.endpoints.eligible is not None:
-                    eligible.add_metric(where, role.endpoints.eligible)
-                if role.endpoints is not None and role.endpoints.serving.value is not None:
-                    serving.add_metric(where, role.endpoints.serving.value)
-            if status.retirement is not None:
-                for name in STEPS:
-                    step.add_metric((*key, name), float(status.retirement.state == name))
-                seconds = self._age(status.retirement.started_at)
-                if seconds is not None:
-                    age.add_metric(key, seconds)
-        yield from (phase, condition, desired, ready, reserved, eligible, serving, step, age)
-
-    def _age(self, started: str) -> float | None:
-        try:
-            return (self._clock.now() - parse_time(started)).total_seconds()
-        except ValueError:
-            return None
 
 
 def _ours(status: Status) -> Iterator[Condition]:
