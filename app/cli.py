@@ -1,10 +1,14 @@
 """`mdctl`, also installed as the kubectl plugin `kubectl-md`. A verb's module is loaded when the verb is called, not before."""
 
 import importlib
+from typing import TYPE_CHECKING
 
 import click
 
 from app import collector
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 VERBS: dict[str, tuple[str, str]] = {
     "args": ("app.verbs.args:command", "Read an engine's command line as the engine reads it."),
@@ -39,6 +43,13 @@ class LazyGroup(click.Group):
         with collector.resting():
             command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Verbs and options that begin so. From the table, for the same reason as below."""
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(name, help=VERBS[name][1]) for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line a verb, from the table: listing must not import the verbs."""
