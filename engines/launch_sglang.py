@@ -1,5 +1,7 @@
-"""SGLang's launch rules (engine facts, sections 5 and 8; read in its own argument hooks). What depends on the model or hardware is not
-judged."""
+"""SGLang's launch rules (engine facts, sections 5 and 8; confirmed with its own argument hooks).
+
+What depends on the model or hardware is not judged.
+"""
 
 from engines.launch import Facts, ports
 
@@ -31,8 +33,10 @@ def _encryption(facts: Facts) -> None:
 
 
 def _attention_width(facts: Facts) -> tuple[int, int]:
-    """Data parallelism and attention data parallelism, after the older spelling of the latter (`--enable-dp-attention`) is resolved."""
-    data, attention = facts.degree("dp_size"), facts.degree("attn_dp_size")
+    """Data parallelism and attention data parallelism in the end: distributed weights set both, the older switch moves one to the other."""
+    data, attention, distributed = facts.degree("dp_size"), facts.degree("attn_dp_size"), facts.degree("dwdp_size")
+    if distributed > 1:
+        return 1, distributed
     return (1, data) if facts.on("enable_dp_attention") and attention == 1 else (data, attention)
 
 
@@ -51,7 +55,7 @@ def _contexts(facts: Facts) -> None:
     tensor, context = facts.degree("tp_size"), facts.degree("attn_cp_size")
     prefill = facts.last.get("enable_prefill_cp")
     if facts.on("enable_prefill_cp"):
-        if facts.degree("dcp_size") > 1:
+        if facts.degree("dcp_size") > 1 and facts.version >= (0, 5, 20):
             facts.say("EA208", "decode context parallelism does not go with --enable-prefill-cp", "dcp_size", "enable_prefill_cp")
         # The older name of the switch brings a strategy of its own.
         if prefill is not None and prefill.registered == "--enable-prefill-cp" and "cp_strategy" not in facts.last:
@@ -59,7 +63,8 @@ def _contexts(facts: Facts) -> None:
     if context == 1:
         return
     # Releases that have no attention data-parallel size of their own count the data-parallel one, with the switch or without.
-    share = _attention_width(facts)[1] if facts.version >= (0, 5, 20) else facts.degree("dp_size")
+    data, attention = _attention_width(facts)
+    share = attention if facts.version >= (0, 5, 20) else data * attention
     if tensor % context:
         facts.say("EA209", f"attention context size {context} does not divide the tensor size {tensor}", "attn_cp_size")
     elif tensor % (context * share):
@@ -67,25 +72,28 @@ def _contexts(facts: Facts) -> None:
 
 
 def _experts(facts: Facts) -> None:
-    tensor, expert, experts = facts.degree("tp_size"), facts.degree("ep_size"), facts.degree("moe_dp_size")
-    if experts > 1:
-        if tensor % experts:
-            facts.say("EA209", f"MoE data-parallel size {experts} does not divide the tensor size {tensor}", "moe_dp_size")
-        elif expert > 1 and expert * experts != tensor:
-            facts.say(
-                "EA208", f"expert size {expert} times MoE data-parallel size {experts} is not the tensor size {tensor}", "moe_dp_size"
-            )
+    tensor, distributed = facts.degree("tp_size"), facts.degree("dwdp_size")
+    if distributed > 1:
+        if distributed != tensor:
+            facts.say("EA209", f"--dwdp-size {distributed} has to equal the tensor size {tensor}", "dwdp_size")
         if facts.degree("pp_size") > 1:
-            facts.say("EA208", "MoE data parallelism does not go with pipeline parallelism", "moe_dp_size")
-        context = facts.degree("attn_cp_size")
-        if context not in (1, experts):
-            facts.say("EA208", f"attention context size {context} is not the MoE data-parallel size {experts}", "moe_dp_size")
-    dwdp = facts.degree("dwdp_size")
-    if dwdp > 1 and dwdp != tensor:
-        facts.say("EA209", f"--dwdp-size {dwdp} has to equal the tensor size {tensor}", "dwdp_size")
+            facts.say("EA208", "--dwdp-size does not go with pipeline parallelism", "dwdp_size")
+        return
     dense = facts.number("moe_dense_tp_size")
-    if dwdp == 1 and dense not in (None, 1, tensor):
+    if dense not in (None, 1, tensor):
         facts.say("EA209", f"--moe-dense-tp-size {dense} has to be 1 or the tensor size {tensor}", "moe_dense_tp_size")
+    experts, expert, context = facts.degree("moe_dp_size"), facts.degree("ep_size"), facts.degree("attn_cp_size")
+    if experts == 1:
+        return
+    if tensor % experts:
+        facts.say("EA209", f"MoE data-parallel size {experts} does not divide the tensor size {tensor}", "moe_dp_size")
+    elif expert > 1 and expert * experts != tensor:
+        facts.say("EA208", f"expert size {expert} times MoE data-parallel size {experts} is not the tensor size {tensor}", "moe_dp_size")
+    if facts.degree("pp_size") > 1:
+        facts.say("EA208", "MoE data parallelism does not go with pipeline parallelism", "moe_dp_size")
+    # With prefill context parallelism some models set the attention context size themselves.
+    if context != experts and not facts.on("enable_prefill_cp"):
+        facts.say("EA208", f"attention context size {context} is not the MoE data-parallel size {experts}", "moe_dp_size", "attn_cp_size")
 
 
 def _nodes(facts: Facts) -> None:
