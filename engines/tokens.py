@@ -167,6 +167,9 @@ def classify(table: Table, token: str) -> Match | None:
     return _UNKNOWN
 
 
+_LACKING: Final = {ONE: "expects a value and has none", SOME: "expects at least one value and has none"}
+
+
 class _Reader:
     """The consuming pass over one line."""
 
@@ -185,7 +188,46 @@ class _Reader:
         name = self.line.argv[position].partition("=")[0]
         return registered if len(registered) == 2 and name.startswith(registered) else name
 
-    def name(self, match: Match, token: str, position: int) -> tuple[Option, str] | None:
+    def run(self, marks: list[Option | Match | None], end: int) -> None:
+        """Consume every token in front of `end`; `marks` are what they name."""
+        tokens, at, argv, unresolved = self.line.tokens, self.line.at, self.line.argv, self.line.unresolved
+        positional = self.line.positional
+        keep = self.found.append
+        index = 0
+        while index < end:
+            mark = marks[index]
+            position = at[index]
+            start = index
+            index += 1
+            if mark is None:
+                if positional:
+                    positional = False
+                else:
+                    self.strays.append(Stray(tokens[start], position, "word"))
+                continue
+            if isinstance(mark, Option):
+                option, registered = mark, tokens[start]
+                if option.arity == NONE:
+                    keep(Occurrence(option.dest, argv[position], registered, position, (), position, registered not in option.off))
+                    continue
+                if option.arity == ONE and not unresolved and index < end and marks[index] is None:
+                    text = tokens[index]
+                    try:
+                        stored = text if option.plain else option.store(text)
+                    except RefusedError:
+                        self.take(option, registered, position, at[index], (text,), ())
+                    else:
+                        keep(Occurrence(option.dest, argv[position], registered, position, (text,), at[index], stored))
+                    index += 1
+                    continue
+            else:
+                resolved = self.resolve(mark, tokens[start], position)
+                if resolved is None:
+                    continue
+                option, registered = resolved
+            index = self.following(option, registered, start, end, marks)
+
+    def resolve(self, match: Match, token: str, position: int) -> tuple[Option, str] | None:
         """What a token that is no exact spelling names; None when it is dealt with already."""
         if match.fault is not None:
             fault = match.fault
@@ -193,10 +235,56 @@ class _Reader:
         elif match.option is None:
             self.strays.append(Stray(token, position, "unknown"))
         elif match.explicit is not None:
-            _explicit(self, match.option, match.registered, match.explicit, position)
+            self.inline(match.option, match.registered, match.explicit, position)
         else:
             return match.option, match.registered
         return None
+
+    def following(self, option: Option, registered: str, start: int, end: int, marks: list[Option | Match | None]) -> int:
+        """Take an option's values from the tokens behind it. Returns the index of the first token left."""
+        at, unresolved = self.line.at, self.line.unresolved
+        arity, position = option.arity, at[start]
+        if arity == NONE:
+            spelling = self.written(position, registered)
+            self.found.append(Occurrence(option.dest, spelling, registered, position, (), position, registered not in option.off))
+            return start + 1
+        index = start + 1
+        most = end if arity in (ANY, SOME) else min(end, index + (1 if arity == OPTIONAL else int(arity)))
+        while index < most and marks[index] is None:
+            index += 1
+        count = index - start - 1
+        if count < (0 if arity in (ANY, OPTIONAL) else 1 if arity == SOME else int(arity)):
+            self.refuse(option, registered, position, "missing-value", _LACKING.get(arity, f"expects {arity} values and has {count}"))
+            return start + 1
+        names: tuple[str, ...] = ()
+        if unresolved and count:
+            names = tuple(n for i in range(start + 1, index) for n in unresolved.get(at[i], ()))
+        self.take(option, registered, position, at[index - 1], tuple(self.line.tokens[start + 1 : index]), names)
+        return index
+
+    def inline(self, option: Option, registered: str, explicit: str, position: int) -> None:
+        """An option with its value in the same token."""
+        arity = option.arity
+        if arity == NONE:
+            if explicit[:1] and registered[1] != "-" and f"-{explicit[0]}" in self.table.spellings:
+                # OLD argparse walks on through the letters of a one-dash switch, '=' or not; NEW refuses.
+                why = f"with '={show(explicit)}' is read differently by different Python releases (-{explicit[0]} beside it, or refused)"
+                self.refuse(option, registered, position, "families-differ", why)
+                return
+            self.refuse(option, registered, position, "unwanted-value", f"takes no value, '{show(explicit)}' was given")
+            return
+        if arity not in (ONE, OPTIONAL, ANY, SOME) and int(arity) != 1:
+            self.refuse(option, registered, position, "missing-value", f"expects {arity} values")
+            return
+        names = self.line.unresolved.get(position, ()) if self.line.unresolved else ()
+        if explicit == "--":
+            # OLD argparse drops the text and stores an empty list; NEW hands the text to the type.
+            spelling = self.written(position, registered)
+            message = f"{named(spelling, option)}: '--' behind '=' is read differently by different Python releases"
+            self.found.append(Occurrence(option.dest, spelling, registered, position, (explicit,), position, None, message))
+            self.bad.append(Fault("families-differ", message, position, spelling, option.dest))
+            return
+        self.take(option, registered, position, position, (explicit,), names)
 
     def refuse(self, option: Option, registered: str, position: int, kind: FaultKind, why: str) -> None:
         """Record a use that the parser refuses whatever the option is."""
@@ -254,99 +342,7 @@ def consume(table: Table, line: Line) -> Consumed:
                 known[token] = classify(table, token)
             mark(known[token])
     reader = _Reader(table, line)
-    _consume(reader, marks, end)
+    reader.run(marks, end)
     for index in range(end, len(tokens)):
         reader.strays.append(Stray(tokens[index], at[index], "terminator" if index == end else "behind-terminator"))
     return Consumed(reader.found, reader.strays, reader.faults, reader.bad)
-
-
-def _consume(reader: _Reader, marks: list[Option | Match | None], end: int) -> None:
-    tokens, at, argv, unresolved = reader.line.tokens, reader.line.at, reader.line.argv, reader.line.unresolved
-    positional = reader.line.positional
-    keep = reader.found.append
-    index = 0
-    while index < end:
-        mark = marks[index]
-        position = at[index]
-        start = index
-        index += 1
-        if mark is None:
-            if positional:
-                positional = False
-            else:
-                reader.strays.append(Stray(tokens[start], position, "word"))
-            continue
-        if isinstance(mark, Option):
-            option, registered = mark, tokens[start]
-            if option.arity == NONE:
-                keep(Occurrence(option.dest, argv[position], registered, position, (), position, registered not in option.off))
-                continue
-            if option.arity == ONE and not unresolved and index < end and marks[index] is None:
-                text = tokens[index]
-                try:
-                    stored = text if option.plain else option.store(text)
-                except RefusedError:
-                    reader.take(option, registered, position, at[index], (text,), ())
-                else:
-                    keep(Occurrence(option.dest, argv[position], registered, position, (text,), at[index], stored))
-                index += 1
-                continue
-        else:
-            named = reader.name(mark, tokens[start], position)
-            if named is None:
-                continue
-            option, registered = named
-        index = _values(reader, option, registered, start, end, marks)
-
-
-def _values(  # noqa: PLR0917 - the state of one step of the consuming pass
-    reader: _Reader, option: Option, registered: str, start: int, end: int, marks: list[Option | Match | None]
-) -> int:
-    """Take an option's values from the tokens behind it. Returns the index of the first token left."""
-    at, unresolved = reader.line.at, reader.line.unresolved
-    arity, position = option.arity, at[start]
-    if arity == NONE:
-        spelling = reader.written(position, registered)
-        reader.found.append(Occurrence(option.dest, spelling, registered, position, (), position, registered not in option.off))
-        return start + 1
-    index = start + 1
-    most = end if arity in (ANY, SOME) else min(end, index + (1 if arity == OPTIONAL else int(arity)))
-    while index < most and marks[index] is None:
-        index += 1
-    count = index - start - 1
-    if count < (0 if arity in (ANY, OPTIONAL) else 1 if arity == SOME else int(arity)):
-        reader.refuse(option, registered, position, "missing-value", _LACKING.get(arity, f"expects {arity} values and has {count}"))
-        return start + 1
-    names: tuple[str, ...] = ()
-    if unresolved and count:
-        names = tuple(n for i in range(start + 1, index) for n in unresolved.get(at[i], ()))
-    reader.take(option, registered, position, at[index - 1], tuple(reader.line.tokens[start + 1 : index]), names)
-    return index
-
-
-_LACKING: Final = {ONE: "expects a value and has none", SOME: "expects at least one value and has none"}
-
-
-def _explicit(reader: _Reader, option: Option, registered: str, explicit: str, position: int) -> None:
-    """An option with its value in the same token."""
-    arity = option.arity
-    if arity == NONE:
-        if explicit[:1] and registered[1] != "-" and f"-{explicit[0]}" in reader.table.spellings:
-            # OLD argparse walks on through the letters of a one-dash switch, '=' or not; NEW refuses.
-            why = f"with '={show(explicit)}' is read differently by different Python releases (-{explicit[0]} beside it, or refused)"
-            reader.refuse(option, registered, position, "families-differ", why)
-            return
-        reader.refuse(option, registered, position, "unwanted-value", f"takes no value, '{show(explicit)}' was given")
-        return
-    if arity not in (ONE, OPTIONAL, ANY, SOME) and int(arity) != 1:
-        reader.refuse(option, registered, position, "missing-value", f"expects {arity} values")
-        return
-    names = reader.line.unresolved.get(position, ()) if reader.line.unresolved else ()
-    if explicit == "--":
-        # OLD argparse drops the text and stores an empty list; NEW hands the text to the type.
-        spelling = reader.written(position, registered)
-        message = f"{named(spelling, option)}: '--' behind '=' is read differently by different Python releases"
-        reader.found.append(Occurrence(option.dest, spelling, registered, position, (explicit,), position, None, message))
-        reader.bad.append(Fault("families-differ", message, position, spelling, option.dest))
-        return
-    reader.take(option, registered, position, position, (explicit,), names)
