@@ -38,6 +38,8 @@ from kube.client import Client
 
 ROUND: Final = 1.0
 KEPT_READS: Final = 2
+# Seconds by which a clock is set, rather than kept in step, from one round to the next.
+LEAP: Final = 1.0
 # Permissions change rarely: a reading that is not allowed is tried again after an hour.
 AFTER_REFUSAL: Final = 3600.0
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
@@ -74,6 +76,8 @@ class ObserverService:
         self._restarts: dict[str, int] = {}
         self._deployments = cache.stores[KindName.DEPLOYMENT]
         self._needs: dict[Key, tuple[str, dict[str, float]]] = {}  # of those that need something: UID, seconds by what
+        self._offset: float | None = None  # of the wall clock from the steady one
+        self._leapt: set[Key] = set()
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -89,11 +93,19 @@ class ObserverService:
         try:
             async with dialer, asyncio.TaskGroup() as group:
                 while True:
+                    self._notice_leaps()
                     for key, what, period in self._wanted():
                         self._start(group, lanes[what], key, what, period)
                     await self._clock.sleep(ROUND)
         finally:
             self._deployments.unfollow()
+
+    def _notice_leaps(self) -> None:
+        """Whose views a pass may have judged by another time than they were received at: the clock was set meanwhile."""
+        offset = self._clock.now().timestamp() - self._clock.monotonic()
+        if self._offset is not None and abs(offset - self._offset) > LEAP:
+            self._leapt.update(key for key, (_, needs) in self._needs.items() if "router" in needs)
+        self._offset = offset
 
     def _wanted(self) -> Iterable[tuple[Key, str, float]]:
         """What each deployment of ours needs to have observed. Only those that changed are thought over again."""
@@ -112,6 +124,8 @@ class ObserverService:
             self._needs[key] = (cached.metadata.uid, needs)
         for what in before.keys() - needs.keys():
             self._due.pop((key, what), None)
+        if "router" not in needs:
+            self._leapt.discard(key)
 
     def _needed(self, cached: CachedDeployment) -> Iterable[tuple[str, float]]:
         settings, spec = self._settings, cached.spec
@@ -196,7 +210,9 @@ class ObserverService:
         fresh = tuple(sorted(views, key=lambda view: view.router_pod_uid))
         known = facts.router_views if facts else ()
         # A pass may have found the last views stale; that they are fresh again is news though they say the same.
-        news = [_timeless(view) for view in fresh] != [_timeless(view) for view in known] or any(self._grew_stale(view) for view in known)
+        aged = key in self._leapt or any(self._grew_stale(view) for view in known)
+        self._leapt.discard(key)
+        news = aged or [_timeless(view) for view in fresh] != [_timeless(view) for view in known]
         self._keep(key, uid, router_views=fresh)
         return news
 

@@ -279,7 +279,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "stale-view": Mutant(
         "a view that comes again after it had grown stale is news",
-        (Cut(OBSERVERS, " or any(self._grew_stale(view) for view in known)", ""),),
+        (Cut(OBSERVERS, "        aged = key in self._leapt or any(self._grew_stale(view) for view in known)", "        aged = False"),),
         "scenario leap-of-time",
         "status equals the judgement of a fresh list",
     ),

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import httpx
 import msgspec
@@ -146,6 +147,24 @@ async def test_a_view_that_comes_again_after_it_grew_stale_is_news() -> None:
         await watched.clock.advance(20)
         assert (asked, watched.news) == (2, [CHAT])
         await watched.clock.advance(20)
+        assert watched.news == [CHAT, CHAT]
+
+
+@pytest.mark.parametrize("leap", [-20.0, 20.0, -3600.0])
+async def test_views_after_the_clock_was_set_are_news(leap: float) -> None:
+    """A pass meanwhile judged the last ones by another time; the same again, of the new time, takes back what it wrote."""
+    watched = Watched(router={"name": "vllm-router"})
+    watched.route()
+    now, shift = watched.clock.now, 0.0
+    watched.clock.now = lambda: now() + timedelta(seconds=shift)  # type: ignore[method-assign]
+    async with observing(watched) as wire:
+        wire.get("http://10.0.0.9:8081/observer/endpoints").respond(200, json=view())
+        await watched.clock.advance(15)
+        assert watched.news == [CHAT]
+        shift = leap
+        await watched.clock.advance(12)
+        assert watched.news == [CHAT, CHAT]
+        await watched.clock.advance(30)
         assert watched.news == [CHAT, CHAT]
 
 
