@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from fenced import BOUND, FREE, LEFT_OVER, ON_BINDING, REPLICAS, UNREADABLE
+from fenced import BOUND, FREE, LEFT_OVER, ON_BINDING, ON_DECISION, REPLICAS, UNREADABLE
 from reviewing import BINDING, DECISION, SCALER_USER, Deployment, deployment, instance_type, review, role, scaler
 
 from api.objects import ModelDeployment, ModelDeploymentScaler
@@ -101,6 +101,12 @@ async def test_a_write_that_needs_the_scaler_fails_when_it_cannot_be_read() -> N
     """Fail closed, as a failure and not as a refusal."""
     answer = await review(BOUND.unbound(), BOUND, lookup=Unreachable())
     assert (answer.http, answer.code) == (500, 500)
+
+
+async def test_a_decision_of_another_term_is_not_told_its_sequence_too() -> None:
+    """One field, one reason: in another term a sequence says nothing."""
+    answer = await review(BOUND.scaled(5).decided(5, term=2, sequence=3), BOUND, by=SCALER_USER)
+    assert (answer.rules, answer.fields) == ({"StaleTerm"}, [ON_DECISION])
 
 
 async def test_every_violation_of_a_write_is_named() -> None:

@@ -70,18 +70,19 @@ def check_decision(old: Target, new: Target, binding: Binding) -> Iterator[Viola
         said = f"the decision cannot be read: {decided}"
         yield edited(STALE_DECISION if moved else INVALID, DECISION_FIELD, old.decision, new.decision, said)
         return
+    last = parse_decision(old.decision) if old.decision is not None else None
+    own = last if isinstance(last, Decision) and last.uid == decided.uid else None
     if decided.term != binding.term:
         yield _stale(STALE_TERM, "the decision's term is not the binding's", f"term {binding.term}", f"term {decided.term}")
-    if decided.uid != binding.uid:
-        yield _stale(STALE_DECISION, "the decision's uid is not the binding's", binding.uid, decided.uid)
-    last = parse_decision(old.decision) if old.decision is not None else None
-    if isinstance(last, Decision) and last.uid == decided.uid and (decided.term, decided.sequence) <= (last.term, last.sequence):
+    elif own is not None and (decided.term, decided.sequence) <= (own.term, own.sequence):
         yield _stale(
             STALE_DECISION,
             "the sequence has to grow within a term",
-            f"sequence {last.sequence} of term {last.term}",
+            f"sequence {own.sequence} of term {own.term}",
             f"sequence {decided.sequence} of term {decided.term}",
         )
+    if decided.uid != binding.uid:
+        yield _stale(STALE_DECISION, "the decision's uid is not the binding's", binding.uid, decided.uid)
     if isinstance(last, InvalidPayloadError):
         yield _stale(STALE_DECISION, f"the present decision cannot be read ({last}) and can only be removed", "", "")
     if decided.target_generation != old.generation:
