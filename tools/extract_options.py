@@ -117,8 +117,8 @@ def row(engine, action, spellings, warned):
 def table(engine, version):
     """The whole table, as text."""
     leaf = build(engine)[1]
-    # On older Pythons vLLM's parser class keeps a list of what it calls deprecated.
-    warned = getattr(type(leaf), "_deprecated", ())
+    # On older Pythons vLLM's parser, or its class, keeps a list of what it calls deprecated.
+    warned = getattr(leaf, "_deprecated", ())
     by_action = {}
     for spelling, action in leaf._option_string_actions.items():
         by_action.setdefault(id(action), (action, []))[1].append(spelling)
