@@ -43,6 +43,8 @@ def command(name: str | None, namespace: str | None, kubeconfig: str | None, con
         objects = asyncio.run(capture(wanted, namespace=namespace, kubeconfig=kubeconfig, context=context))
     except KubeError as error:
         raise click.ClickException(str(error)) from error
+    if not objects:
+        click.echo(f"no ModelDeployment in the namespace{f' {namespace}' if namespace else ''}", err=True)
     sys.stdout.write(rendered(objects, output))
 
 

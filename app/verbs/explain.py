@@ -8,6 +8,7 @@ from typing import TextIO
 import click
 import msgspec
 
+from api.clock import parse_time
 from app.verbs.dump import short_name
 from app.verbs.status import load, settings_of
 from controller.dump import DumpError, snapshots
@@ -71,6 +72,8 @@ def command(
 
     NAME is md/NAME or NAME.
     """
+    if now is not None:
+        _check(now)
     wanted, settings = short_name(name), settings_of({"kueue": kueue}, StatusSettings())
     if filename is not None:
         found = load(filename, now, settings, datetime.now(UTC))
@@ -86,6 +89,13 @@ def command(
         click.echo(as_json(assessments))
     else:
         click.echo("\n\n".join(as_text(assessment, everything=everything) for assessment in assessments))
+
+
+def _check(now: str) -> None:
+    try:
+        parse_time(now)
+    except ValueError as error:
+        raise click.BadParameter(f"{now!r} is no RFC 3339 time", param_hint="--now") from error
 
 
 def matches(snapshot: Snapshot, name: str | None, namespace: str | None) -> bool:

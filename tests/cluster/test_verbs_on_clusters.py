@@ -20,8 +20,8 @@ BLIND = ObserverSettings(enabled=False)
 SECRET = "hf_abcdefgh"
 
 
-async def mdctl(*words: str, given: bytes = b"") -> bytes:
-    """What the program prints. It has to succeed and to complain of nothing."""
+async def mdctl(*words: str, given: bytes = b"", told: str = "") -> bytes:
+    """What the program prints. It has to succeed and to tell no more than this besides."""
     program = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "app.cli", *words),
@@ -31,7 +31,7 @@ async def mdctl(*words: str, given: bytes = b"") -> bytes:
         cwd=Path(__file__).parents[2],
     )
     out, err = await program.communicate(given)
-    assert (program.returncode, err.decode()) == (0, ""), out.decode()[-500:]
+    assert (program.returncode, err.decode()) == (0, told), out.decode()[-500:]
     return out
 
 
@@ -89,6 +89,15 @@ async def test_a_dump_gives_the_status_that_the_controller_stored(cluster: TestC
         assert timeless(yaml.safe_load_all(dump)) == timeless(json.loads(again)["items"])
         (found,) = json.loads(await mdctl("status", "-f", "-", "-o", "json", given=again))["deployments"]
         assert found["status"] == stored["status"]
+
+
+async def test_a_dump_of_nothing_says_so_beside_its_output(cluster: TestCluster) -> None:
+    """An empty namespace, or one misspelled: a pipe gets an empty stream, the reader is told."""
+    async with house(cluster) as at:
+        where = ("-n", "nowhere", "--kubeconfig", str(at.cluster.kubeconfig))
+        told = "no ModelDeployment in the namespace nowhere\n"
+        assert await mdctl("dump", *where, told=told) == b""
+        assert json.loads(await mdctl("dump", *where, "-o", "json", told=told))["items"] == []
 
 
 async def test_explain_says_why_and_who_acts_from_a_cluster_as_from_a_dump(cluster: TestCluster) -> None:

@@ -117,6 +117,7 @@ def test_settings_of_a_line() -> None:
         (("explain",), None, "name a deployment"),
         (("explain", "-f", "-", "md/other"), yaml.safe_dump_all(troubled()), "no ModelDeployment other"),
         (("dump", "pod/x"), None, "'pod/x' names no ModelDeployment"),
+        (("explain", "md/x", "--now", "yesterday", "--kubeconfig", "/nowhere"), None, "'yesterday' is no RFC 3339 time"),
         (("dump", "md/x", "--kubeconfig", "/nowhere"), None, "Error: no kubeconfig at /nowhere\n"),
     ],
 )
