@@ -1,7 +1,7 @@
 """What is known of the cluster: projected objects, indexed so that one changed object finds its deployments without a search.
 
-Nothing here decides anything. The stores hold the objects; the cache keeps the indexes on top: Pods, router parts and scalers by
-deployment, Workloads by the UID of the Pod that owns them, and who refers to which Binding, pool, artifact, instance type. Every change
+Nothing here decides anything. The stores hold the objects; the cache keeps the indexes on top: Pods and router parts by
+deployment, Workloads by the UID of the Pod that owns them, and who refers to which Binding, pool and artifact. Every change
 answers with the keys of the deployments that it concerns. What belongs to a deployment stands in its namespace, so names say enough.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from api import keys
-from api.objects import Deployment, InstanceType, ModelDeploymentScaler, ObjectMeta, Pod, Service, Workload
+from api.objects import Deployment, ObjectMeta, Pod, Service, Workload
 from controller.kinds import CachedDeployment, Kind, KindName
 from controller.store import Change, Index, Key, Store, key_of
 
@@ -50,7 +50,7 @@ class Cache:
                 return self._index_deployment(old, new)
             case KindName.WORKLOAD:
                 return self._index_workload(old, new)
-            case KindName.POD | KindName.SERVICE | KindName.ROUTER | KindName.SCALER:
+            case KindName.POD | KindName.SERVICE | KindName.ROUTER:
                 return self._index_child(kind, old, new)
             case KindName.BINDING:
                 if old is not None:
@@ -61,7 +61,7 @@ class Cache:
             case KindName.POOL:
                 bindings = self._bindings_of_pool.get((old or new).metadata.name)
                 return {key for binding in bindings for key in self._referrers.get((KindName.BINDING, *binding))}
-            case KindName.ARTIFACT | KindName.INSTANCE_TYPE:
+            case KindName.ARTIFACT:
                 return self._referring(kind, old or new)
 
     def _index_child(self, kind: KindName, old: Any, new: Any) -> set[Key]:
@@ -154,15 +154,6 @@ class Cache:
         """The Deployments whose controller is a deployment of that name, by name."""
         return self._children_of(KindName.ROUTER, key)
 
-    def scalers(self, key: Key) -> list[ModelDeploymentScaler]:
-        """The scalers that target the deployment, by name."""
-        return self._children_of(KindName.SCALER, key)
-
-    def instance_types(self, names: Iterable[str]) -> dict[str, InstanceType]:
-        """Those of the named instance types that exist."""
-        store = self.stores[KindName.INSTANCE_TYPE]
-        return {name: found for name in names if (found := store.get("", name)) is not None}
-
     def find(self, kind: KindName, namespace: str, name: str) -> Any:
         """One object, or None."""
         return self.stores[kind].get(namespace, name)
@@ -181,16 +172,11 @@ def _owner(item: Service | Deployment) -> Key:
     return Key(item.metadata.namespace, owner.name if owner else "")
 
 
-def _target(scaler: ModelDeploymentScaler) -> Key:
-    return Key(scaler.metadata.namespace, scaler.spec.target_ref.name)
-
-
 # The deployment that an object of the kind belongs to.
 _PARENTS: Final[dict[KindName, Callable[[Any], Key]]] = {
     KindName.POD: _instance,
     KindName.SERVICE: _owner,
     KindName.ROUTER: _owner,
-    KindName.SCALER: _target,
 }
 
 _NOBODY: Final[frozenset[str]] = frozenset()
@@ -202,8 +188,7 @@ def _pod_owners(workload: Workload) -> AbstractSet[str]:
 
 def _references(cached: CachedDeployment) -> set[tuple[KindName, str, str]]:
     spec, namespace = cached.spec, cached.metadata.namespace
-    found = {(KindName.INSTANCE_TYPE, "", role.instance_type) for role in spec.roles}
-    found |= {(KindName.INSTANCE_TYPE, "", role.elastic_ep.head_instance_type or "") for role in spec.roles if role.elastic_ep}
+    found: set[tuple[KindName, str, str]] = set()
     if spec.kv_cache:
         found.add((KindName.BINDING, namespace, spec.kv_cache.pool_ref.name))
     if spec.model.artifact_ref:

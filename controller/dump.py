@@ -168,7 +168,6 @@ class _Index:
             router_deployment=self._get(Deployment, namespace, f"{name}-router"),
             router_pods=tuple(pod for pod in pods if keys.ROUTER in pod.metadata.labels),
             services=tuple(self._listed.get((Service, namespace), ())),
-            instance_types={item.metadata.name: item for item in self._listed.get((InstanceType, ""), ())},
             binding=binding,
             pool=self._get(KVCachePool, "", binding.spec.pool_ref.name) if binding else None,
             artifact=self._get(ModelArtifact, namespace, spec.model.artifact_ref.name) if spec.model.artifact_ref else None,

@@ -15,12 +15,10 @@ import msgspec
 from api import keys
 from api.objects import (
     Deployment,
-    InstanceType,
     KVCachePool,
     KVCachePoolBinding,
     ModelArtifact,
     ModelDeployment,
-    ModelDeploymentScaler,
     ModelDeploymentSpec,
     ObjectMeta,
 )
@@ -58,8 +56,6 @@ class KindName(StrEnum):
     BINDING = "KVCachePoolBinding"
     POOL = "KVCachePool"
     ARTIFACT = "ModelArtifact"
-    INSTANCE_TYPE = "InstanceType"
-    SCALER = "ModelDeploymentScaler"
 
 
 class CachedDeployment(msgspec.Struct, frozen=True, gc=False):
@@ -171,8 +167,6 @@ def kinds(kueue: str) -> tuple[Kind, ...]:
         Kind(KindName.BINDING, (BINDINGS,), _projector(KVCachePoolBinding)),
         Kind(KindName.POOL, (POOLS,), _projector(KVCachePool)),
         Kind(KindName.ARTIFACT, (ARTIFACTS,), _projector(ModelArtifact)),
-        Kind(KindName.INSTANCE_TYPE, (INSTANCE_TYPES,), _projector(InstanceType)),
-        Kind(KindName.SCALER, (SCALERS,), _projector(ModelDeploymentScaler)),
     )
     if kueue == "absent":
         return always

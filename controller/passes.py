@@ -37,9 +37,6 @@ def take_snapshot(
     previous = decode_status(deployment.status)
     retiring = previous.retirement.target_workload_uid if previous is not None and previous.retirement is not None else ""
     binding = cache.find(KindName.BINDING, key.namespace, spec.kv_cache.pool_ref.name) if spec.kv_cache else None
-    types = {role.instance_type for role in spec.roles} | {
-        role.elastic_ep.head_instance_type or "" for role in spec.roles if role.elastic_ep is not None
-    }
     router_name = f"{key.name}-router"
     return Snapshot(
         deployment=deployment,
@@ -50,11 +47,9 @@ def take_snapshot(
         router_deployment=next((router for router in cache.routers(key) if router.metadata.name == router_name), None),
         router_pods=tuple(pod for pod in labelled if keys.ROUTER in pod.metadata.labels),
         services=tuple(cache.services(key)),
-        instance_types=cache.instance_types(sorted(types)),
         binding=binding,
         pool=cache.find(KindName.POOL, "", binding.spec.pool_ref.name) if binding is not None else None,
         artifact=cache.find(KindName.ARTIFACT, key.namespace, spec.model.artifact_ref.name) if spec.model.artifact_ref else None,
-        scaler=next(iter(cache.scalers(key)), None),
         observations=observations,
         membership=membership,
         previous=previous,

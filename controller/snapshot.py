@@ -15,12 +15,10 @@ import msgspec
 
 from api.objects import (
     Deployment,
-    InstanceType,
     KVCachePool,
     KVCachePoolBinding,
     ModelArtifact,
     ModelDeployment,
-    ModelDeploymentScaler,
     ObjectMeta,
     Pod,
     Service,
@@ -179,11 +177,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     router_deployment: Deployment | None = None
     router_pods: tuple[Pod, ...] = ()
     services: tuple[Service, ...] = ()
-    instance_types: dict[str, InstanceType] = {}
     binding: KVCachePoolBinding | None = None
     pool: KVCachePool | None = None
     artifact: ModelArtifact | None = None
-    scaler: ModelDeploymentScaler | None = None
     observations: Observations | None = None
     membership: Membership | None = None
     previous: Status | None = None

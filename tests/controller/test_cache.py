@@ -53,11 +53,6 @@ def test_every_kind_finds_its_deployment() -> None:
     assert fed.put(KindName.BINDING, binding) == {CHAT}
     assert fed.put(KindName.POOL, Thing("worker.gpustack.ai/v1", "KVCachePool", "pool", "").json) == {CHAT}
     assert fed.put(KindName.ARTIFACT, Thing("worker.gpustack.ai/v1", "ModelArtifact", "art").json) == {CHAT}
-    scaler = Thing("worker.gpustack.ai/v1", "ModelDeploymentScaler", "s").json
-    scaler["spec"] = {"targetRef": {"name": "chat"}}
-    assert fed.put(KindName.SCALER, scaler) == {CHAT}
-    instance_type = Thing("worker.gpustack.ai/v1", "InstanceType", "h100", "").json
-    assert fed.put(KindName.INSTANCE_TYPE, instance_type) == {CHAT, Key("team", "other")}
 
 
 def test_a_pod_that_changes_hands_concerns_both() -> None:

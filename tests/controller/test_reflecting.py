@@ -10,7 +10,7 @@ from controller.metrics import CacheAge
 from controller.store import Key
 from kube.errors import Forbidden, Gone, KubeError, TransportError
 
-TYPES = "instancetypes.worker.gpustack.ai"
+TYPES = "kvcachepoolbindings.worker.gpustack.ai"
 
 
 def definition(name: str = TYPES) -> dict[str, object]:
@@ -33,15 +33,15 @@ async def test_a_kind_that_goes_away_empties() -> None:
 
     def prepare(api: FakeCluster) -> None:
         ready_deployment(api)
-        api.put(Thing("worker.gpustack.ai/v1", "InstanceType", "h100", "").json)
+        api.put(Thing("worker.gpustack.ai/v1", "KVCachePoolBinding", "bind").json)
 
     async with running(api, prepare=prepare) as world:
-        assert world.controller.cache.instance_types(["h100"])
-        api.unserved.add("instancetypes")
+        assert world.controller.cache.find(KindName.BINDING, "team", "bind")
+        api.unserved.add("kvcachepoolbindings")
         api.compact()
         await world.clock.advance(5)
-        assert world.controller.cache.instance_types(["h100"]) == {}
-        assert world.controller.ready()["cache-instancetype"] is True
+        assert world.controller.cache.find(KindName.BINDING, "team", "bind") is None
+        assert world.controller.ready()["cache-kvcachepoolbinding"] is True
         api.touch("Pod", "chat-0", lambda item: item["status"].update(conditions=[{"type": "Ready", "status": "False"}]))
         await world.clock.advance(1)
         assert api.status("chat")["phase"] == "Starting"
@@ -52,18 +52,18 @@ async def test_of_a_kind_that_is_no_longer_served_no_age_grows() -> None:
     api = FakeCluster()
 
     def aged() -> bool:
-        return any(sample.labels["kind"] == "InstanceType" for family in CacheAge().collect() for sample in family.samples)
+        return any(sample.labels["kind"] == "KVCachePoolBinding" for family in CacheAge().collect() for sample in family.samples)
 
     async with running(api, prepare=ready_deployment) as world:
         await world.clock.advance(1)
         assert aged()
-        api.unserved.add("instancetypes")
-        api.interrupt.add("InstanceType")
+        api.unserved.add("kvcachepoolbindings")
+        api.interrupt.add("KVCachePoolBinding")
         api._wake()
         await world.clock.advance(30)
-        assert world.controller.reflectors[KindName.INSTANCE_TYPE].served is False
+        assert world.controller.reflectors[KindName.BINDING].served is False
         assert not aged()
-        api.unserved.discard("instancetypes")
+        api.unserved.discard("kvcachepoolbindings")
         api.put(definition())
         await world.clock.advance(30)
         assert aged()
@@ -72,30 +72,30 @@ async def test_of_a_kind_that_is_no_longer_served_no_age_grows() -> None:
 async def test_a_definition_that_discovery_does_not_know_yet_is_looked_for_again() -> None:
     """The definition comes first, discovery a moment later: no ten minutes are lost over it."""
     api = FakeCluster()
-    api.unserved.add("instancetypes")
+    api.unserved.add("kvcachepoolbindings")
     async with running(api, prepare=ready_deployment) as world:
         await world.clock.advance(1)
         api.put(definition())
         await world.clock.advance(1)
-        assert api.sent("list", "InstanceType") == []
-        api.unserved.discard("instancetypes")
+        assert api.sent("list", "KVCachePoolBinding") == []
+        api.unserved.discard("kvcachepoolbindings")
         await world.clock.advance(8)
-        assert len(api.sent("list", "InstanceType")) == 1
+        assert len(api.sent("list", "KVCachePoolBinding")) == 1
 
 
 async def test_without_the_right_to_watch_definitions_a_kind_is_found_late() -> None:
     """Twenty minutes at most, and hardly a request until then."""
     api = FakeCluster()
-    api.unserved.add("instancetypes")
+    api.unserved.add("kvcachepoolbindings")
     api.fail = lambda request: Forbidden(403, "Forbidden", "no") if request.kind == "CustomResourceDefinition" else None
     async with running(api, prepare=ready_deployment) as world:
         await world.clock.advance(1)
-        api.unserved.discard("instancetypes")
+        api.unserved.discard("kvcachepoolbindings")
         api.requests.clear()
         await world.clock.advance(500)
         assert api.requests == []
         await world.clock.advance(800)
-        assert len(api.sent("list", "InstanceType")) == 1
+        assert len(api.sent("list", "KVCachePoolBinding")) == 1
 
 
 async def test_the_bell_does_not_storm() -> None:
@@ -112,7 +112,7 @@ async def test_the_bell_does_not_storm() -> None:
 async def test_the_bell_outlives_its_own_watch(error: KubeError) -> None:
     """A definition is heard of after the watch over definitions broke."""
     api = FakeCluster()
-    api.unserved.add("instancetypes")
+    api.unserved.add("kvcachepoolbindings")
     breaks = [error, error]
 
     def fail(request: Request) -> KubeError | None:
@@ -122,10 +122,10 @@ async def test_the_bell_outlives_its_own_watch(error: KubeError) -> None:
     async with running(api, prepare=ready_deployment) as world:
         await world.clock.advance(30)
         assert breaks == []
-        api.unserved.discard("instancetypes")
+        api.unserved.discard("kvcachepoolbindings")
         api.put(definition())
         await world.clock.advance(1)
-        assert len(api.sent("list", "InstanceType")) == 1
+        assert len(api.sent("list", "KVCachePoolBinding")) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from controller.kinds import KindName
 from kube.errors import ConnectFailed, Forbidden, KubeError, ServerError, TransportError
 
 
-@pytest.mark.parametrize("kind", ["Pod", "Workload", "Service", "Deployment", "InstanceType"])
+@pytest.mark.parametrize("kind", ["Pod", "Workload", "Service", "Deployment", "KVCachePoolBinding"])
 async def test_a_failed_list_writes_no_status(kind: str) -> None:
     """While one kind cannot be listed nothing is written; readiness names the kind; when it can be, the status comes."""
     api = FakeCluster()
@@ -199,18 +199,18 @@ async def test_the_newest_served_workload_version_is_read(missing: set[str], ver
 async def test_a_kind_that_is_not_served_reads_as_not_found() -> None:
     """Without the gpustack kinds a status is written; when a definition appears the kind is read, without polling for it."""
     api = FakeCluster()
-    api.unserved |= {"modelartifacts", "kvcachepools", "kvcachepoolbindings", "instancetypes"}
+    api.unserved |= {"modelartifacts", "kvcachepools", "kvcachepoolbindings"}
     async with running(api, prepare=ready_deployment) as world:
         assert api.status("chat")["phase"] == "Ready"
         api.requests.clear()
         await world.clock.advance(300)
         assert api.requests == []
-        api.unserved.discard("instancetypes")
+        api.unserved.discard("kvcachepoolbindings")
         crd = {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": {"name": "instancetypes.worker.gpustack.ai"},
+            "metadata": {"name": "kvcachepoolbindings.worker.gpustack.ai"},
         }
         api.put(crd)
         await world.clock.advance(1)
-        assert len(api.sent("list", "InstanceType")) == 1
+        assert len(api.sent("list", "KVCachePoolBinding")) == 1
