@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from api.documents import DocumentError, documents
-
 PREFIX = "MODELWARDEN_"
 CONFIG_VARIABLE = "MODELWARDEN_CONFIG"
 ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -53,6 +51,8 @@ def from_environment(environ: Mapping[str, str], known: Mapping[str, str]) -> La
 
 def from_file(path: Path, known: Iterable[str]) -> Layer:
     """Settings by name, nested or dotted."""
+    from api.documents import DocumentError, documents  # YAML, which a service without such a file never needs
+
     try:
         found = documents(path.read_text(encoding="utf-8"))
     except OSError as error:
