@@ -24,6 +24,7 @@ from controller.store import Key
 from kube.client import Client
 from kube.errors import Conflict, NotFound
 from kube.resources import PODS, Resource
+from kube.shallow import decoded
 
 log = structlog.get_logger("controller.acting")
 
@@ -100,7 +101,7 @@ class RetirementActs:
     async def _still_stored(self, key: Key, snapshot: Snapshot) -> bool:
         """Whether the API server, asked now, has the operation that this pass read."""
         read = snapshot.previous.retirement if snapshot.previous is not None else None
-        current = project_deployment(await self._client.get(MODEL_DEPLOYMENTS, key.name, key.namespace))
+        current = decoded(project_deployment, await self._client.get(MODEL_DEPLOYMENTS, key.name, key.namespace))
         status = decode_status(current.deployment.status)
         same = current.metadata.uid == snapshot.deployment.metadata.uid and _same(read, status.retirement if status else None)
         if not same:

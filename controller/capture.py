@@ -24,6 +24,7 @@ from controller.kinds import (
 from kube.client import Client
 from kube.errors import NotFound
 from kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from kube.shallow import decoded
 
 Object = dict[str, Any]
 
@@ -46,7 +47,7 @@ ORDER = (
 async def capture(client: Client, namespace: str, name: str | None = None) -> list[Object]:
     """The objects of one deployment, or of every one of the namespace. Raises NotFound and the rest of the kube tree."""
     if name is not None:
-        deployments = [_named(msgspec.json.decode(await client.get(MODEL_DEPLOYMENTS, name, namespace)), MODEL_DEPLOYMENTS)]
+        deployments = [_named(decoded(msgspec.json.decode, await client.get(MODEL_DEPLOYMENTS, name, namespace)), MODEL_DEPLOYMENTS)]
     else:
         deployments = await _list(client, MODEL_DEPLOYMENTS, namespace)
     names = {item["metadata"]["name"] for item in deployments}
@@ -114,7 +115,7 @@ async def _get_each(client: Client, resource: Resource, names: Iterable[str], na
             data = await client.get(resource, name, namespace if resource.namespaced else None)
         except NotFound:
             continue
-        found.append(_named(msgspec.json.decode(data), resource))
+        found.append(_named(decoded(msgspec.json.decode, data), resource))
     return found
 
 

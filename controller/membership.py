@@ -11,7 +11,7 @@ from api.objects import Pod
 from controller.snapshot import Membership
 from controller.store import Key
 from kube.client import Client
-from kube.errors import RequestTimeout
+from kube.errors import RequestTimeout, TransportError
 from kube.resources import PODS
 
 # The read stands in the way of one deployment's pass: past this the pass is tried again instead.
@@ -33,6 +33,8 @@ class MembershipReader:
                 return await self._read(key)
         except TimeoutError as late:
             raise RequestTimeout(f"the Pods of {key.namespace}/{key.name} were not listed within {SECONDS:g} s") from late
+        except msgspec.MsgspecError as fault:
+            raise TransportError(f"a Pod of {key.namespace}/{key.name} cannot be read: {fault}") from fault
 
     async def _read(self, key: Key) -> Membership:
         selector = f"{keys.NAME}={keys.NAME_VALUE},{keys.INSTANCE}={key.name}"

@@ -18,6 +18,7 @@ from controller.kinds import MODEL_DEPLOYMENTS, CachedDeployment
 from controller.store import Key, is_older
 from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound
+from kube.shallow import decoded
 
 # The fields of `status` that are ours; others in it belong to somebody else and are left alone.
 OWNED: Final = tuple(field.encode_name for field in msgspec.structs.fields(Status))
@@ -200,7 +201,7 @@ class Writer:
         return True
 
     def _remember(self, key: Key, cached: CachedDeployment, answer: bytes, wanted: bytes, *, final: bool) -> None:
-        stored = _decode_answer(answer)
+        stored = decoded(_decode_answer, answer)
         version = stored.metadata.resource_version if stored.metadata is not None else ""
         if version and version != cached.metadata.resource_version:
             self._written[key] = _Written(cached.metadata.uid, version, self._clock.monotonic(), final)

@@ -19,7 +19,7 @@ from kube.lines import LineSplitter
 from kube.resources import Resource
 from kube.retry import RetryPolicy
 from kube.session import Session
-from kube.shallow import shallow
+from kube.shallow import decoded
 
 T = TypeVar("T")
 PatchKind = Literal["merge", "json", "strategic", "apply"]
@@ -314,9 +314,6 @@ def _listing(data: bytes, shape: type[Any] | None) -> tuple[_List | _ListOf[Any]
 def _decode(data: bytes, kind: type[T]) -> T:
     """An answer that is no JSON of the expected shape is a broken answer, not an empty one. Of a too deep one, what is not too deep."""
     try:
-        try:
-            return msgspec.json.decode(data, type=kind)
-        except RecursionError:
-            return msgspec.json.decode(shallow(data), type=kind)
+        return decoded(lambda text: msgspec.json.decode(text, type=kind), data)
     except (msgspec.MsgspecError, RecursionError) as fault:
         raise TransportError(f"the answer cannot be read: {fault}") from fault

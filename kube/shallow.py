@@ -6,12 +6,23 @@ deeper than any field that somebody reads is therefore cut off, by a scan that r
 """
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 # Ten times as deep as the fields of any kind; a fifth of what the decoder bears, for others have called it.
 DEPTH: Final = 200
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+
+
+def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
+    """What `decode` makes of an object; of one that is too deep for it, of what is not too deep. Raises what `decode` raises."""
+    try:
+        return decode(data)
+    except RecursionError:
+        return decode(shallow(data))
 
 
 def shallow(data: bytes, depth: int = DEPTH) -> bytes:

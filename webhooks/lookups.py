@@ -18,6 +18,7 @@ from api.objects import InstanceType, KVCachePool, KVCachePoolBinding, ModelDepl
 from kube.client import Client
 from kube.errors import KubeError, NotFound
 from kube.resources import Resource
+from kube.shallow import decoded
 from webhooks.documents import read_document
 from webhooks.errors import LookupFailedError
 
@@ -68,7 +69,7 @@ class KubeLookup:
         try:
             async with asyncio.timeout(self._left()), self._turns:
                 raw = await self._client.get(_resource(kind), name, namespace)
-            found: S = self._decoders[kind].decode(raw)
+            found: S = decoded(self._decoders[kind].decode, raw)
         except NotFound:
             return None
         except (KubeError, TimeoutError, msgspec.MsgspecError) as error:

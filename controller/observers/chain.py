@@ -16,6 +16,7 @@ from controller.store import Key
 from kube.client import Client
 from kube.errors import KubeError, NotFound
 from kube.resources import REPLICA_SETS
+from kube.shallow import decoded
 
 REMEMBERED: Final = 4096
 
@@ -48,7 +49,7 @@ class RouterChain:
         if owner is None or owner.kind != "ReplicaSet" or not owner.name:
             return False
         try:
-            found: ObjectMeta = read_metadata(await self._client.get(REPLICA_SETS, owner.name, key.namespace)).metadata
+            found: ObjectMeta = decoded(read_metadata, await self._client.get(REPLICA_SETS, owner.name, key.namespace)).metadata
         except NotFound:
             return False
         except (KubeError, msgspec.MsgspecError) as error:

@@ -52,6 +52,16 @@ async def test_an_object_is_read_by_kind_and_name() -> None:
     assert client.asked == [("instancetypes", "h20", None)]
 
 
+async def test_what_is_too_deep_of_an_object_hides_nothing_else() -> None:
+    """Whoever wrote it chose its managed fields; its spec is what a review asks for."""
+    deep = b'{"metadata":{"managedFields":[' + b'{"a":' * 3000 + b"1" + b"}" * 3000 + b"],"
+    body = msgspec.json.encode(instance_type()).replace(b'{"metadata":{', deep).replace(b'"metadata":{"name"', deep[1:] + b'"name"')
+    assert deep[1:] in body
+    found = await kube(FakeClient(body)).get(InstanceType, None, "h20")
+    assert found is not None
+    assert found.spec.acceleratable
+
+
 async def test_absent_is_none() -> None:
     """404 says that the object, or its kind, is not there."""
     assert await kube(FakeClient(fault=NotFound(404, "NotFound", "gone"))).get(InstanceType, None, "h20") is None
