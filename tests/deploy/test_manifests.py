@@ -1,6 +1,8 @@
 """The manifests agree with the code: paths, names, ports, settings, and permissions that are needed and no more."""
 
+import asyncio
 import itertools
+from collections.abc import AsyncIterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from certs.publisher import MUTATING_NAME, VALIDATING_NAME
 from controller.kinds import kinds
 from controller.observers.elastic import CONFIG_MAPS
 from deploy.manifests import NEWEST, Options, manifests
+from kube.client import Page
+from kube.errors import NotFound
 from kube.resources import CRDS, MUTATING_WEBHOOKS, REPLICA_SETS, VALIDATING_WEBHOOKS, Resource
 from webhooks import lookups
 from webhooks.server import PATHS
@@ -147,13 +151,40 @@ def _granted(objects: dict[tuple[str, str], dict[str, Any]]) -> set[tuple[str, s
     return out
 
 
+class Asked:
+    """A client that has nothing, and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.calls: set[tuple[str, str, str]] = set()
+
+    async def get(self, resource: Resource, *_: object) -> bytes:
+        self.calls.add((resource.group, resource.plural, "get"))
+        raise NotFound(404, "NotFound", "gone")
+
+    async def pages(self, resource: Resource, *_: object) -> AsyncIterator[Page]:
+        self.calls.add((resource.group, resource.plural, "list"))
+        for page in ():
+            yield page
+
+
+async def _looked_up() -> set[tuple[str, str, str]]:
+    """What the webhooks' look-ups call."""
+    client = Asked()
+    lookup = lookups.KubeLookup(client)  # type: ignore[arg-type]
+    for kind in lookups._PLURALS:
+        await lookup.get(kind, "team", "x")
+    await lookup.scalers("team")
+    return client.calls
+
+
 def _needed() -> set[tuple[str, str, str]]:
     """What the code calls, kind by kind."""
     watched: list[Resource] = [resource for kind in kinds("required") for resource in kind.resources]
     watched += [CRDS, VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS]
     out = {(resource.group, resource.plural, verb) for resource in watched for verb in ("list", "watch")}
-    asked = (REPLICA_SETS, CONFIG_MAPS, VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS, *map(lookups._resource, lookups._PLURALS))
+    asked = (REPLICA_SETS, CONFIG_MAPS, VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS)
     out |= {(resource.group, resource.plural, "get") for resource in asked}
+    out |= asyncio.run(_looked_up())
     out |= {("worker.gpustack.ai", "modeldeployments/status", "patch")}
     out |= {("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")}
     out |= {("", "secrets", verb) for verb in ("get", "list", "watch", "create", "patch")}
