@@ -2,6 +2,7 @@
 
 import fcntl
 import math
+import os
 import sys
 from pathlib import Path
 from typing import IO, Any
@@ -111,6 +112,15 @@ def _claimed(asked: Path | None) -> tuple[Path, IO[str]]:
     """The folder of this run, held by a lock until the file is closed: what one run wrote, no other may overwrite or clear away."""
     chosen = [asked] if asked else [STATE_DIR, *(Path(f"{STATE_DIR}/{number}") for number in range(2, 100))]
     for folder in chosen:
+        lock = _lock(folder)
+        if lock is not None:
+            return folder.resolve(), lock
+    raise click.UsageError(f"another run uses {chosen[0]}: end it, or name another folder with --keep-state")
+
+
+def _lock(folder: Path) -> IO[str] | None:
+    """The folder's lock; None while another run holds it."""
+    while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = (folder / "lock").open("w", encoding="utf-8")
@@ -120,6 +130,14 @@ def _claimed(asked: Path | None) -> tuple[Path, IO[str]]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
-        else:
-            return folder.resolve(), lock
-    raise click.UsageError(f"another run uses {chosen[0]}: end it, or name another folder with --keep-state")
+            return None
+        if _stands(folder / "lock", lock):
+            return lock
+        lock.close()  # a run that ended in between has cleared the folder away: nobody else would see this lock
+
+
+def _stands(path: Path, file: IO[str]) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False

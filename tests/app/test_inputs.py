@@ -1,15 +1,18 @@
 """Nonsense that a person hands a verb comes back as one sentence that names the place, with the documented exit code."""
 
 import fcntl
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 from click.testing import CliRunner
 
 from app.cli import VERBS, main
 from app.inputs import json_line
+from app.verbs.run import _claimed
 
 FILES = {
     "binary.yaml": b"\xb6\x00\x01",
@@ -107,6 +110,26 @@ def test_a_run_keeps_off_a_folder_in_use(tmp_path: Path, monkeypatch: pytest.Mon
     assert (beside.returncode, ".run/2/kubeconfig" in beside.stderr) == (0, True), beside.stderr
     assert sorted(file.name for file in folder.iterdir()) == ["kubeconfig", "lock"]
     assert (folder / "kubeconfig").read_text() == "of the other run"
+
+
+def test_a_lock_that_an_ending_run_took_away_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It clears its folder between our opening of the file and our hold on it: what is held then, the next run would not see."""
+    folder, hold = tmp_path / ".run", fcntl.flock
+    ends = [lambda: shutil.rmtree(folder), lambda: (folder / "lock").rename(folder / "old")]
+
+    def flock(file: IO[str], how: int) -> None:
+        if ends:
+            ends.pop()()
+            if ends:
+                (folder / "lock").touch()  # and another run has begun
+        hold(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    found, lock = _claimed(folder)
+    with lock, (found / "lock").open("w") as other:
+        assert ends == []
+        with pytest.raises(BlockingIOError):
+            hold(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @pytest.mark.parametrize("speed", ["nan", "inf", "-inf", "0", "-1", "1e-9", "soon"])
