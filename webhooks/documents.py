@@ -18,4 +18,16 @@ def read_document(document: Mapping[str, Any], kind: type[T]) -> T:
     """The document as that struct. Raises msgspec.ValidationError where its types are not those of the kind."""
     if kind is ModelDeployment:
         document = {name: value for name, value in document.items() if name != "status"}
-    return msgspec.convert(document, kind)
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError:
+        return msgspec.convert(_whole(document), kind)
+
+
+def _whole(value: Any) -> Any:
+    """The value with `2.0` as 2 throughout: a server takes the one for the other, and stores 2."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {name: _whole(item) for name, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value

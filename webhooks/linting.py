@@ -100,8 +100,17 @@ class _Linter:
             stored = {**stored, "metadata": {name: value for name, value in stored["metadata"].items() if name not in broken}}
         try:
             found = self._deployment(stored, held) if document.get("kind") == keys.MODEL_DEPLOYMENT else self._scaler(stored, held)
-        except msgspec.ValidationError:
-            return  # the schema said what is wrong with the shape
+        except msgspec.ValidationError as error:
+            if not faults:  # else the schema said in better words what is wrong with the shape; of the stored object it says nothing
+                yield LintFinding(
+                    id=SCHEMA,
+                    severity="error",
+                    object=who,
+                    field="spec",
+                    message=f"it or the stored object cannot be read: {error}",
+                    index=index,
+                )
+            return
         taken = {fault.field for fault in faults}
         for finding in found:
             if finding.field not in taken or finding.refuses:

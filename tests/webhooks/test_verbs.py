@@ -174,6 +174,20 @@ def test_lint_of_metadata_of_other_types(name: str) -> None:
     assert {"MD101", "MD201"} <= {one["id"] for one in told}
 
 
+def test_lint_reads_a_whole_number_however_written(manifest: str) -> None:
+    """`2.0` is 2 to a server; it keeps nothing from being told."""
+    text = Path(manifest).read_text("utf-8").replace("instanceType: h20", "instanceType: h20\n      replicas: 2.0")
+    assert {"MD101", "MD201"} <= {one["id"] for one in json.loads(run(lint, "-", "-o", "json", stdin=text).output)["findings"]}
+
+
+def test_lint_beside_a_stored_object_that_nobody_can_read(manifest: str, tmp_path: Path) -> None:
+    """It is told: silence would say that all is well."""
+    stored = deployment().named("qwen").labelled(a="b")
+    stored.body["metadata"]["labels"] = {"a": 1}
+    result = run(lint, manifest, "--old", write(tmp_path, "old.json", stored))
+    assert (result.exit_code, "MD000 spec: it or the stored object cannot be read" in result.output) == (1, True)
+
+
 def test_lint_of_a_name_that_is_not_given_yet(tmp_path: Path) -> None:
     """Five characters come behind `generateName`: with them the names of Services are judged, and no other way."""
     for base, code in (("qwen-", 0), ("q" * 50 + "-", 0), ("q" * 51 + "-", 1), ("9-", 1)):
