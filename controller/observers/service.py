@@ -73,7 +73,7 @@ class ObserverService:
         self._dialer = dialer
         self._due: dict[tuple[Key, str], float] = {}
         self._busy: set[tuple[Key, str]] = set()
-        self._restarts: dict[str, int] = {}
+        self._restarts: dict[Key, dict[str, int]] = {}  # of those that drain: by member, at the first read
         self._deployments = cache.stores[KindName.DEPLOYMENT]
         self._needs: dict[Key, tuple[str, dict[str, float]]] = {}  # of those that need something: UID, seconds by what
         self._offset: float | None = None  # of the wall clock from the steady one
@@ -126,6 +126,8 @@ class ObserverService:
             self._due.pop((key, what), None)
         if "router" not in needs:
             self._leapt.discard(key)
+        if "drain" not in needs:
+            self._restarts.pop(key, None)
 
     def _needed(self, cached: CachedDeployment) -> Iterable[tuple[str, float]]:
         settings, spec = self._settings, cached.spec
@@ -270,14 +272,17 @@ class ObserverService:
         engine, uid = cached.spec.engine.name, cached.metadata.uid
         pods = [pod for pod in self._scene(key, cached) if pod.metadata.uid in targets]
 
+        if not targets:
+            return False  # it ended meanwhile
+        restarts = self._restarts.setdefault(key, {})
+
         async def ask(pod: Pod) -> tuple[str, DrainRead]:
-            reading = self._unreadable(engine, pod) or await drain_read(dialer, engine, pod, self._clock)
+            reading = self._unreadable(engine, pod, restarts) or await drain_read(dialer, engine, pod, self._clock)
             metrics.OBSERVATIONS.labels("drain", reading.outcome.lower()).inc()
             return pod.metadata.uid, reading
 
         facts = self._board.read(key, uid)
         known = facts.drain if facts else {}
-        self._restarts = {u: count for u, count in self._restarts.items() if len(self._restarts) < 1024 or u in targets}
         fresh: dict[str, Drain] = {}
         for pod_uid, reading in await _all(ask(pod) for pod in pods):
             reads = known[pod_uid].reads if pod_uid in known else ()
@@ -301,14 +306,14 @@ class ObserverService:
         self._keep(key, uid, elastic=fresh)
         return fresh != known
 
-    def _unreadable(self, engine: str, pod: Pod) -> DrainRead | None:
+    def _unreadable(self, engine: str, pod: Pod, seen: dict[str, int]) -> DrainRead | None:
         """A reading that says why the member is not asked: its kind cannot be read, or its counters began anew during the drain."""
         at = format_time(self._clock.now())
         if refusal := refused(engine, pod):
             return DrainRead(at=at, outcome="Refused", detail=refusal)
         restarts = sum(status.restart_count for status in pod.status.container_statuses if status.name == keys.MAIN_CONTAINER)
-        if self._restarts.setdefault(pod.metadata.uid, restarts) != restarts:
-            self._restarts[pod.metadata.uid] = restarts
+        if seen.setdefault(pod.metadata.uid, restarts) != restarts:
+            seen[pod.metadata.uid] = restarts
             return DrainRead(at=at, outcome="Error", detail="the engine's container restarted")
         return None
 

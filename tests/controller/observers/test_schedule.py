@@ -351,6 +351,32 @@ async def test_a_drain_is_read_while_it_drains_and_only_then() -> None:
         assert "restarted" in facts.drain["uid-chat-0"].reads[-1].detail
 
 
+async def test_a_drain_hides_no_restart_of_another_of_many_members() -> None:
+    """What is remembered of one deployment's members is nobody else's to push out, and goes when its drain does."""
+    watched, many = Watched(), deployment("other")
+    for number in range(1030):
+        watched.fed.put(KindName.POD, pod(many, f"other-{number}").json)
+    operation = {"roleName": "server", "replicaOrdinal": 0, "targetMemberUIDs": ["uid-chat-0"], "state": "Draining"}
+    others = {**operation, "targetMemberUIDs": [f"uid-other-{number}" for number in range(1030)]}
+    async with observing(watched) as wire:
+        wire.get("http://10.0.0.1:8000/metrics").respond(200, text=gauges("vLLM"))
+        watched.fed.put(KindName.DEPLOYMENT, {**many, "status": {"retirement": others}}, 2)
+        await watched.clock.advance(1.5)
+        watched.fed.put(KindName.DEPLOYMENT, {**watched.made, "status": {"retirement": operation}}, 2)
+        await watched.clock.advance(0.9)
+        restarted = pod(many, "other-0").json
+        restarted["status"]["containerStatuses"] = [{"name": "main", "restartCount": 1}]
+        watched.fed.put(KindName.POD, restarted, 3)
+        await watched.clock.advance(2)
+        facts = watched.board.read(Key("team", "other"), "uid-other")
+        assert facts is not None
+        assert "restarted" in facts.drain["uid-other-0"].reads[-1].detail
+        watched.fed.put(KindName.DEPLOYMENT, watched.made, 4)
+        watched.fed.drop(KindName.DEPLOYMENT, many)
+        await watched.clock.advance(1.5)
+        assert watched.service._restarts == {}
+
+
 async def test_a_bound_member_is_not_asked_again() -> None:
     """One qualification request a Pod, repeated only until it is bound."""
     watched = Watched(size=2)
