@@ -43,6 +43,8 @@ _READ: Final = frozenset(READ_KEYS)
 # Conditions of a Pod that some judgement looks at.
 POD_CONDITIONS: Final = frozenset({"Ready", "PodReadyToStartContainers"})
 BOUND: Final = 1 << 16
+# And what a table's keys may hold of texts that others choose: Pods that come and go, each with a megabyte of arguments, would fill it too.
+BYTES: Final = 32 << 20
 
 # What every replica Pod of the list says, and nobody asks a replica: the list's selector says it already.
 _OF_REPLICAS: Final = frozenset({keys.NAME, keys.PART_OF})
@@ -172,22 +174,38 @@ def _read(texts: dict[str, str]) -> dict[str, str]:
 _texts: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
+class Table(dict[Hashable, T]):
+    """Values by what they were made from, bounded in number and in size. Full, it forgets everything."""
+
+    def __init__(self, bound: int = BOUND, most: int = BYTES) -> None:
+        super().__init__()
+        self._bound = bound
+        self._most = most
+        self.size = 0
+
+    def keep(self, parts: Hashable, value: T, size: int) -> T:
+        """Put a value in; `size` is about how many bytes `parts` has."""
+        self.size += size
+        if len(self) >= self._bound or self.size > self._most:
+            self.clear()
+            self.size = size
+        self[parts] = value
+        return value
+
+
 class Remembered(Generic[T]):
     """A decoder that answers equal JSON with one value. Raises what msgspec raises."""
 
     def __init__(self, kind: Any, bound: int = BOUND) -> None:
         self._decode = msgspec.json.Decoder(kind).decode
-        self._bound = bound
-        self._values: dict[bytes, T] = {}
+        self._values: Table[T] = Table(bound)
 
     def __call__(self, raw: msgspec.Raw | bytes) -> T:
         """The value of that JSON, which must never be changed."""
         data = bytes(raw)
         found = self._values.get(data)
         if found is None:
-            if len(self._values) >= self._bound:
-                self._values.clear()
-            found = self._values[data] = self._decode(data)
+            found = self._values.keep(data, self._decode(data), len(data))
         return found
 
 
@@ -197,10 +215,10 @@ class Commons:
     def __init__(self, bound: int = BOUND) -> None:
         self._bound = bound
         self._values: dict[Any, Any] = {}
-        self._annotated: dict[Hashable, dict[str, str]] = {}
-        self._containers: dict[Hashable, tuple[Container, ...]] = {}
-        self._conditioned: dict[Hashable, tuple[Condition, ...]] = {}
-        self._statuses: dict[Hashable, WorkloadStatus] = {}
+        self._annotated: Table[dict[str, str]] = Table(bound)
+        self._containers: Table[tuple[Container, ...]] = Table(bound)
+        self._conditioned: Table[tuple[Condition, ...]] = Table(bound)
+        self._statuses: Table[WorkloadStatus] = Table(bound)
         self._owners: Remembered[tuple[OwnerReference, ...]] = Remembered(tuple[OwnerReference, ...], bound)
         self._finalizers: Remembered[tuple[str, ...]] = Remembered(tuple[str, ...], bound)
         self._ports: Remembered[tuple[ContainerPort, ...]] = Remembered(tuple[ContainerPort, ...], bound)
@@ -287,7 +305,7 @@ class Commons:
         found = self._annotated.get(texts)
         if found is None:
             made = {key: text for key, text in zip(READ_KEYS, texts, strict=True) if text is not None}
-            found = self._keep(self._annotated, texts, made)
+            found = self._annotated.keep(texts, made, sum(map(len, made.values())))
         return found
 
     def _pod_spec(self, spec: _PodSpec) -> PodSpec:
@@ -298,14 +316,14 @@ class Commons:
                 Container(name=each.name, command=_texts(each.command), args=_texts(each.args), ports=self._ports(each.ports))
                 for each in spec.containers
             ]
-            found = self._keep(self._containers, parts, tuple(made))
+            found = self._containers.keep(parts, tuple(made), sum(len(part) for each in parts for part in each))
         return PodSpec(containers=found, node_name=self.one(spec.node_name))
 
     def _conditions(self, conditions: tuple[_Condition, ...]) -> tuple[Condition, ...]:
         found = self._conditioned.get(conditions)
         if found is None:
             made = [Condition(type=c.type, status=c.status, reason=c.reason, message=c.message) for c in conditions]
-            found = self._keep(self._conditioned, conditions, tuple(made))
+            found = self._conditioned.keep(conditions, tuple(made), sum(len(c.reason) + len(c.message) for c in conditions))
         return found
 
     def _workload_status(self, status: _WorkloadStatus) -> WorkloadStatus:
@@ -317,11 +335,6 @@ class Commons:
                 admission=self._admissions(status.admission),
                 admission_checks=self._checks(status.admission_checks),
             )
-            found = self._keep(self._statuses, parts, made)
+            size = len(parts[1]) + len(parts[2]) + sum(len(c.reason) + len(c.message) for c in status.conditions)
+            found = self._statuses.keep(parts, made, size)
         return found
-
-    def _keep(self, table: dict[Hashable, T], parts: Hashable, value: T) -> T:
-        if len(table) >= self._bound:
-            table.clear()
-        table[parts] = value
-        return value

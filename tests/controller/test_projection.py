@@ -1,6 +1,7 @@
 """The cache's small forms of Pods, Workloads and Services: they lose nothing that a status is made of, and they share what is alike."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import msgspec
 import pytest
 from things import deployment, pod, workload
 
+from api.keys import SCALER_DECISION
 from api.status import encode_status
+from controller import projection
 from controller.dump import snapshots
 from controller.kinds import KindName, kinds
-from controller.projection import Commons, Remembered
+from controller.projection import Commons, Remembered, Table, WirePod
 from controller.snapshot import Snapshot
 from controller.status.judge import judge
 
@@ -104,6 +107,20 @@ def test_tables_that_are_full_forget_and_go_on() -> None:
     commons = Commons(bound=2)
     assert [commons.one(text) for text in "abcab"] == list("abcab")
     assert len(commons._values) <= 2
+
+
+def test_pods_that_went_leave_no_megabytes_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others choose the size of is bounded by its size: arguments, annotations and words of conditions."""
+    monkeypatch.setattr(projection, "Table", partial(Table, most=1 << 20))
+    commons, text = Commons(), "x" * (1 << 18)
+    read = msgspec.json.Decoder(WirePod).decode
+    for number in range(12):
+        item = pod(deployment(), "a").ready().annotated(SCALER_DECISION, f"{number}{text}").json
+        item["spec"]["containers"][0]["args"] = [f"{number}{text}"]
+        item["status"]["conditions"][0]["message"] = f"{number}{text}"
+        assert commons.pod(read(msgspec.json.encode(item))).main.args == (f"{number}{text}",)  # type: ignore[union-attr]
+    assert max(len(table) for table in (commons._containers, commons._annotated, commons._conditioned)) <= 4
+    assert len(commons._owners._values) == 1
 
 
 @pytest.mark.parametrize("kind", [KindName.POD, KindName.WORKLOAD])
