@@ -54,6 +54,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "bad UTF-8 in the user's name": (GOOD.replace(b'"username":"alice"', b'"username":"al\xffice"'), UID),
     "a lone surrogate": (changed('"name":"server"', '"name":"\\ud800"'), UID),
     "a spec of another shape": (changed('"engine":{', '"engine":[{').replace(b'"0.29.0"}', b'"0.29.0"}]', 1), UID),
+    "a spec that is true": (envelope(request({**deployment().body, "spec": True})), UID),
     "roles that are a text": (envelope(request({**deployment().body, "spec": {"roles": "x"}})), UID),
     "metadata that is a list": (
         envelope(request({**deployment().body, "metadata": {"name": "a"}})).replace(b'"metadata":{"name":"a"}', b'"metadata":[]'),
@@ -91,15 +92,16 @@ async def test_bytes_that_are_no_review(name: str) -> None:
     assert answer.response["allowed"] is False
     assert answer.code == 400
     assert answer.message
+    assert ("nested too deeply" in answer.message) is (name == "a depth bomb in the spec")
 
 
 INCOMPLETE = {
-    "no operation": {"operation": None},
-    "an operation in small letters": {"operation": "create"},
-    "an operation of another kind": {"operation": "PATCH"},
-    "a create without its object": {"object": None},
-    "an update without its object": {"operation": "UPDATE", "object": None, "oldObject": deployment().body},
-    "an update without the stored object": {"operation": "UPDATE"},
+    "no operation": ({"operation": None}, "the operation '' is none of CONNECT, CREATE, DELETE, UPDATE"),
+    "an operation in small letters": ({"operation": "create"}, "the operation 'create' is none of"),
+    "an operation of another kind": ({"operation": "PATCH"}, "the operation 'PATCH' is none of"),
+    "a create without its object": ({"object": None}, "the CREATE has no object"),
+    "an update without its object": ({"operation": "UPDATE", "object": None, "oldObject": deployment().body}, "the UPDATE has no object"),
+    "an update without the stored object": ({"operation": "UPDATE"}, "the UPDATE has no oldObject"),
 }
 
 
@@ -107,9 +109,33 @@ INCOMPLETE = {
 @pytest.mark.parametrize("name", INCOMPLETE)
 async def test_what_cannot_be_judged_is_not_let_through(name: str, path: str) -> None:
     """A write of which a side is missing would pass every rule that compares the two."""
-    asked = {key: value for key, value in (request(deployment().body) | INCOMPLETE[name]).items() if value is not None}
+    changes, said = INCOMPLETE[name]
+    asked = {key: value for key, value in (request(deployment().body) | changes).items() if value is not None}
     answer = await post(envelope(asked), path)
     assert (answer.http, answer.code, answer.allowed, answer.response["uid"]) == (400, 400, False, UID)
+    assert said in answer.message
+
+
+EMPTY = {
+    "a scaler without a spec": ({"kind": "ModelDeploymentScaler", "metadata": None}, VALIDATE_SCALER, 422),
+    "a Pod without labels": ({"kind": "Pod", "metadata": {"name": "p"}}, MUTATE_POD, None),
+    "a Pod without metadata": ({"kind": "Pod"}, MUTATE_POD, None),
+    "a deployment of nothing": ({}, MUTATE_DEPLOYMENT, None),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+async def test_what_is_absent_is_empty(name: str) -> None:
+    """It is judged like what is there and says nothing, without a crash."""
+    obj, path, code = EMPTY[name]
+    answer = await post(envelope(request({"kind": "", "metadata": {}}, object=obj)), path)
+    assert (answer.http, answer.code) == (200, code)
+
+
+@pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
+async def test_an_operation_that_writes_nothing_needs_no_side(operation: str) -> None:
+    """What is connected to, or deleted by an old server, comes without the stored object."""
+    assert (await post(envelope(request(deployment().body, operation=operation, object=None)))).allowed
 
 
 async def test_a_label_twice_is_seen_where_labels_are_read() -> None:
@@ -125,11 +151,14 @@ FINE = {
     "with blanks": json.dumps(json.loads(GOOD), indent=1).encode(),
     "with members nobody names": changed('"dryRun":false', '"dryRun":false,"future":{"a":[1,2]}'),
     "with bad UTF-8 where nobody reads": changed('"spec":{', '"status":{"phase":"PHASE"},"spec":{').replace(b"PHASE", b"\xff\xfe"),
+    "without kind and apiVersion": GOOD.replace(b'"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",', b""),
     "with a null old object": changed('"oldObject":null', '"oldObject":null'),
     "without annotations": changed('"generation":7', '"generation":7,"annotations":null,"labels":null'),
     "with a null for every text that is not there": envelope(
         request(deployment().body, subResource=None, requestSubResource=None, userInfo={"username": None, "uid": None}, dryRun=None)
     ),
+    "of an object without metadata": envelope(request(deployment().body, name="qwen", object=deployment().body | {"metadata": None})),
+    "of an object without a spec, which the schema refuses": envelope(request(deployment().body, object={"kind": "ModelDeployment"})),
     "with a null user": envelope(request(deployment().body, userInfo=None)),
     "with numbers in every writing": changed('"spec":{', '"spec":{"x":[1e14,-0.0,1E+2,0.10,12345678901234567890123],'),
     "with escapes in the spec": changed("Qwen/Qwen3-8B", "\\u0051wen\\/Qwen3-8B"),
@@ -143,6 +172,7 @@ async def test_reviews_however_written(name: str) -> None:
     answer = await post(FINE[name])
     assert answer.allowed, answer.message
     assert answer.response["uid"] == UID
+    assert (answer.review["kind"], answer.review["apiVersion"]) == ("AdmissionReview", "admission.k8s.io/v1")
 
 
 @pytest.mark.parametrize("path", sorted(PATHS))
