@@ -1,7 +1,7 @@
 """Shape, names, kinds and identity: each sentence is a write, and what the rules say about it."""
 
 import pytest
-from reviewing import Deployment, deployment, found, role
+from reviewing import Deployment, deployment, found, review, role
 
 from api.objects import ObjectMeta
 from webhooks.validation.names import expected_name
@@ -160,3 +160,9 @@ async def test_a_name_that_is_not_given_yet(base: str) -> None:
     assert expected_name(ObjectMeta(generate_name=base)) == f"{base}xxxxx"
     assert expected_name(ObjectMeta(name="a", generate_name=base)) == "a"
     assert expected_name(ObjectMeta(generate_name=f"{'a' * 58}{base}")) == f"{'a' * 58}xxxxx"
+
+
+async def test_the_objects_own_name_counts() -> None:
+    """An API server leaves the request's name empty where it made the name itself."""
+    assert await found(ONE.named("7b"), name="") == {"MD111 spec.roles[0].name"}
+    assert '"7b"' in (await review(ONE.named("7b"), name="")).message
