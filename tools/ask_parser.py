@@ -172,7 +172,8 @@ def plain(value):
         return value
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    return repr(value)
+    # No more than the type: addresses and identities are others in every process.
+    return f"<{type(value).__name__}>"
 
 
 def main(words):

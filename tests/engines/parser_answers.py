@@ -128,9 +128,20 @@ def _balance(stored: Mapping[str, Any]) -> str:
     return votes.pop() if len(votes) == 1 else "Unknown" if votes else "Internal"
 
 
+def _stored(answer: Mapping[str, Any]) -> object:
+    """What a line comes to under one argparse family: what it stores, or that it is refused for more than words nobody knows."""
+    return answer.get("declared") if answer["ok"] or answer["kind"] == "unrecognized" else None
+
+
 def disagreement(case: Case) -> str | None:
-    """What the reading says otherwise than the real parser, None when they agree. Raises Open."""
+    """What the reading says otherwise than the real parser, None when they agree. Raises Open.
+
+    Where the argparse families store different things, the reading has to say that they differ.
+    """
     reading = case.reading
+    if case.argparse_new is not None and _stored(case.answer) != _stored(case.argparse_new):
+        told = {fault.kind for fault in reading.reading.faults} | {finding.id for finding in reading.findings}
+        return None if told & {"families-differ", "EA012"} else "the argparse families differ, and nothing says so"
     wanted = demanded(case, reading)
     parallelism = reading.parallelism
     if wanted is None:
