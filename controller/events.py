@@ -141,7 +141,7 @@ class EventRecorder:
     async def _create(self, telling: Telling) -> str:
         self._serial += 1
         regarding, notice = telling.regarding, telling.notice
-        name = f"{regarding.name[:200]}.{int(self._clock.now().timestamp() * 1e6):x}{self._serial:x}"
+        name = f"{regarding.name[:200].rstrip('-.')}.{int(self._clock.now().timestamp() * 1e6):x}{self._serial:x}"
         body: dict[str, Any] = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,

@@ -1,6 +1,7 @@
 """Events: their form, what is merged before it is sent, what is counted, combined and limited, and whom they give way to."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -103,6 +104,18 @@ MERGED: dict[str, tuple[list[Notice], list[str]]] = {
         ["Degraded: 8 (before that, not told by itself: 7; 6; 5; 4) ×9"],
     ),
 }
+
+
+@pytest.mark.parametrize("name", ["a" * 253, f"{'a' * 199}-b", f"{'a' * 198}.-{'b' * 40}", "chat"])
+async def test_an_event_of_a_long_name_has_a_name_that_an_api_server_takes(name: str) -> None:
+    """What is cut off leaves no part that ends in a dash or a dot."""
+    world = World()
+    async with world.sending():
+        world.recorder.notice(ObjectMeta(name=name, namespace="team", uid="u1"), Notice("Normal", "Ready", "It is."))
+        await settle()
+    (request,) = [request for request in world.api.requests if request.kind == "Event"]
+    assert len(request.name) <= 253
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", request.name)
 
 
 @pytest.mark.parametrize("case", MERGED)
