@@ -109,6 +109,19 @@ async def test_a_decision_of_another_term_is_not_told_its_sequence_too() -> None
     assert (answer.rules, answer.fields) == ({"StaleTerm"}, [ON_DECISION])
 
 
+async def test_audit_annotations_say_nothing_where_there_is_nothing_to_say() -> None:
+    """No rule where the fence had no say, no term where nobody can read one."""
+    assert (await review(BOUND.labelled(team="a"), BOUND)).audit == {}
+    assert (await review(UNREADABLE.unbound(), UNREADABLE)).audit == {"rule": "ScalerGone"}
+
+
+async def test_the_scaler_is_looked_for_in_the_namespace_of_the_write() -> None:
+    """The request's, or the object's where the request has none."""
+    nowhere = BOUND._with("metadata", "namespace", value=None)
+    assert (await review(BOUND.unbound(), BOUND, namespace="", objects=[scaler()])).rules == {"ScalerAlive"}
+    assert (await review(nowhere.unbound(), nowhere, namespace="team-a", objects=[scaler()])).rules == {"ScalerAlive"}
+
+
 async def test_every_violation_of_a_write_is_named() -> None:
     """A write that scales and forges is told both."""
     answer = await review(BOUND.scaled(7).bound(9), BOUND, objects=[scaler()])

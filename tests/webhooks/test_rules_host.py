@@ -215,3 +215,13 @@ async def test_a_share_of_cores_alone_is_refused_where_the_page_points() -> None
     assert await found(deployment(role().cards(1, acceleratorSlicedCoresPercentage=5))) == {
         f"MD713 {RES}.acceleratorSlicedMemoryPercentage"
     }
+
+
+async def test_a_cache_hides_no_fault_of_the_cards() -> None:
+    """The cache's objects are asked only when nothing else is wrong, and in the namespace of the write."""
+    fine, objects = wired().transfer("RDMA").cache(), pool("RDMA")
+    assert await found(fine, objects=objects) == set()
+    assert await found(fine, objects=objects, namespace="") == set()
+    assert await found(fine._with("metadata", "namespace", value=None), objects=objects, namespace="team-a") == set()
+    small = [*objects, instance_type(cards=0) | {"spec": {"acceleratable": True}}]
+    assert await found(fine, objects=small) == {f"MD715 {RES}.accelerator", "MD715 spec.roles[1].resources.accelerator"}

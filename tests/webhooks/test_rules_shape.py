@@ -166,3 +166,6 @@ async def test_the_objects_own_name_counts() -> None:
     """An API server leaves the request's name empty where it made the name itself."""
     assert await found(ONE.named("7b"), name="") == {"MD111 spec.roles[0].name"}
     assert '"7b"' in (await review(ONE.named("7b"), name="")).message
+    nameless = ONE._with("metadata", "name", value=None)
+    assert await found(nameless, name="7b") == {"MD111 spec.roles[0].name"}
+    assert '"7b"' in (await review(nameless, name="7b")).message

@@ -135,7 +135,9 @@ async def test_what_is_absent_is_empty(name: str) -> None:
 @pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
 async def test_an_operation_that_writes_nothing_needs_no_side(operation: str) -> None:
     """What is connected to, or deleted by an old server, comes without the stored object."""
-    assert (await post(envelope(request(deployment().body, operation=operation, object=None)))).allowed
+    wrong = deployment(role(shmSize="0")).body
+    assert (await post(envelope(request(wrong, operation=operation, object=None)))).allowed
+    assert (await post(envelope(request(wrong, operation=operation)))).allowed
 
 
 async def test_a_label_twice_is_seen_where_labels_are_read() -> None:
@@ -316,15 +318,20 @@ async def test_metrics_carry_the_names_that_dashboards_know() -> None:
     await review(bound.scaled(7), bound, server=counting)
     await review(bound.scaled(7), bound, server=counting, dryRun=True)
     await review(deployment(role(shmSize="0")), server=counting)
+    await review(deployment(role(shmSize="0")), server=counting, dryRun=True)
+    await review(bound.unbound(), bound, server=counting)
+    await review(bound.labelled(a="b"), bound, server=counting)
     await counting.review(VALIDATE_DEPLOYMENT, b"{")
     value = registry.get_sample_value
     webhook = {"webhook": "validate-modeldeployment"}
-    assert value("controller_runtime_webhook_requests_total", {**webhook, "code": "200"}) == 3
+    assert value("controller_runtime_webhook_requests_total", {**webhook, "code": "200"}) == 6
     assert value("controller_runtime_webhook_requests_total", {**webhook, "code": "400"}) == 1
-    assert value("controller_runtime_webhook_latency_seconds_count", webhook) == 4
+    assert value("controller_runtime_webhook_latency_seconds_count", webhook) == 7
     assert value("controller_runtime_webhook_requests_in_flight", webhook) == 0
     assert value("controller_runtime_webhook_panics_total") == 0
     assert value("modelwarden_fence_decisions_total", {"rule": "ReplicasOwnedByScaler", "verdict": "refused"}) == 1
+    assert value("modelwarden_fence_decisions_total", {"rule": "ScalerGone", "verdict": "allowed"}) == 1
+    assert value("modelwarden_fence_decisions_total", {"rule": "", "verdict": "allowed"}) is None
     assert value("modelwarden_admission_refusals_total", {"rule": "MD101"}) == 1
 
 
