@@ -278,6 +278,12 @@ def test_lint_of_what_is_on_its_way_out(tmp_path: Path) -> None:
     assert told == ["ScalerAnnotationForged", "MD000"]  # the definition itself holds the target
 
 
+def test_lint_leaves_a_namesake_of_another_group_alone(manifest: str) -> None:
+    """Somebody else's ModelDeployment is none of ours."""
+    text = Path(manifest).read_text("utf-8").replace("worker.gpustack.ai/v1", "example.com/v1")
+    assert json.loads(run(lint, "-", "-o", "json", stdin=text).output)["findings"] == []
+
+
 def test_lint_of_scalers(tmp_path: Path) -> None:
     """The other kind too, and two that act on one target."""
     result = run(lint, write(tmp_path, "a.json", scaler(name="a"), scaler(name="b")))
