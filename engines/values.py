@@ -87,6 +87,20 @@ def _json(text: str) -> str:
     return text
 
 
+_BARE = re.compile(r'"(?:[^"\\]|\\.)*"|\b\d+(?:\.\d+)?[kKmMgGtT]\b')
+
+
+def _object(text: str) -> str:
+    """vLLM's configurations: a JSON object in which bare numbers may have a suffix. Its members are not looked at."""
+    try:
+        value = json.loads(_BARE.sub(lambda found: found[0] if found[0][0] == '"' else str(to_count(found[0])), text))
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(f"'{show(text)}' is not JSON") from error
+    if not isinstance(value, dict):
+        raise RefusedError(f"'{show(text)}' is no JSON object")
+    return text
+
+
 def _unset(text: str) -> bool:
     """vLLM's optional options: an empty text or the word None unsets."""
     return text in ("", "None")
@@ -108,6 +122,7 @@ CONVERTERS: Final[Mapping[str, Callable[[str], Stored]]] = {
     "int": to_int,
     "float": to_float,
     "json": _json,
+    "object": _object,
     "count": to_count,
     "count-or-auto": _count_or_auto,
     "si-count": to_si_count,
@@ -116,6 +131,7 @@ CONVERTERS: Final[Mapping[str, Callable[[str], Stored]]] = {
     "optional int": _optional(to_int),
     "optional float": _optional(to_float),
     "optional json": _optional(_json),
+    "optional object": _optional(_object),
     "optional count": _optional(to_count),
 }
 

@@ -27,6 +27,8 @@ TYPES = {
     "int": "int",
     "float": "float",
     "loads": "json",
+    "json_list_type": "json",
+    "parse_dataclass": "object",
     "human_readable_int": "count",
     "human_readable_int_or_auto": "count-or-auto",
 }

@@ -85,6 +85,11 @@ VLLM_JUNK = (
     "-n2",
     "-r-1",
     "-ep=n2",
+    "-dpe=r3",
+    "-dph=x",
+    "-e=x",
+    "-as=2",
+    "-hn2",
     "--help=x",
 )
 WATCHED = [

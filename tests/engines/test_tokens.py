@@ -144,6 +144,25 @@ def test_an_option_whose_every_use_counts_is_not_called_repeated() -> None:
     assert [f.id for f in vllm("--host", "a", "--host", "b").findings] == ["EA008"]
 
 
+CONFIGURATIONS = {
+    "an object": (vllm("--kv-transfer-config", '{"kv_role": "kv_both"}'), []),
+    "a number with a suffix, as vLLM takes it": (vllm("--kv-transfer-config", '{"kv_buffer_size": 80m, "kv_role": "1k"}'), []),
+    "vLLM's word None": (vllm("--kv-transfer-config", "None"), []),
+    "a file name": (vllm("-cc", "/etc/cc.json"), ["EA005"]),
+    "a list": (vllm("--kv-transfer-config", "[]"), ["EA005"]),
+    "quotes of a shell that were lost": (vllm("--compilation-config", "{mode: 3}"), ["EA005"]),
+    "a list where SGLang takes any JSON": (sglang("--forward-hooks", "[]"), []),
+    "a word where SGLang takes JSON": (sglang("--forward-hooks", "hook"), ["EA005"]),
+}
+
+
+@pytest.mark.parametrize(("reading", "found"), CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
+def test_a_configuration_is_json(reading: RoleReading, found: list[str]) -> None:
+    """Its members are the engine's business; what is no JSON at all is told, and the line reads."""
+    assert [f.id for f in reading.findings] == found
+    assert reading.parallelism.source.complete
+
+
 def test_a_deprecated_spelling_is_named() -> None:
     """SGLang 0.5.23 warns about --enable-dp-attention; so do we."""
     assert any(f.id == "EA013" for f in sglang("--enable-dp-attention", "--dp-size", "2", "--tp-size", "2").findings)
