@@ -15,6 +15,9 @@ Stored = str | int | float | bool | tuple["str | int | float | None", ...] | Non
 # Longer texts are cut in messages: statuses and admission answers are bounded.
 SHOWN: Final = 80
 
+# No configuration on a command line is longer; what is would only cost time.
+LONGEST: Final = 1 << 14
+
 
 class RefusedError(ValueError):
     """The engine's parser refuses the value. The text says why, without naming the option."""
@@ -55,7 +58,10 @@ def to_count(text: str) -> int:
         return to_int(text)
     number, suffix = match.groups()
     if suffix in _DECIMAL:
-        return int(float(number) * _DECIMAL[suffix])
+        try:
+            return int(float(number) * _DECIMAL[suffix])
+        except OverflowError as error:
+            raise RefusedError(f"'{show(text)}' is beyond what a number holds") from error
     return to_int(number) * _BINARY[suffix]
 
 
@@ -87,11 +93,14 @@ def _json(text: str) -> str:
     return text
 
 
-_BARE = re.compile(r'"(?:[^"\\]|\\.)*"|\b\d+(?:\.\d+)?[kKmMgGtT]\b')
+# A text in quotes, to be left alone, or a number with a suffix. A text without an end reaches to the end: no quote is looked at twice.
+_BARE = re.compile(r'"(?:[^"\\]|\\.)*\\?(?:"|\Z)|\b\d+(?:\.\d+)?[kKmMgGtT]\b', re.DOTALL)
 
 
 def _object(text: str) -> str:
-    """vLLM's configurations: a JSON object in which bare numbers may have a suffix. Its members are not looked at."""
+    """A configuration of vLLM: a JSON object whose bare numbers may have a suffix. Members are not looked at, nor is a text beyond use."""
+    if len(text) > LONGEST:
+        return text
     try:
         value = json.loads(_BARE.sub(lambda found: found[0] if found[0][0] == '"' else str(to_count(found[0])), text))
     except (ValueError, RecursionError) as error:

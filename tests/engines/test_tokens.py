@@ -144,6 +144,12 @@ def test_an_option_whose_every_use_counts_is_not_called_repeated() -> None:
     assert [f.id for f in vllm("--host", "a", "--host", "b").findings] == ["EA008"]
 
 
+def test_a_number_beyond_every_other_is_refused_and_raises_nothing() -> None:
+    """The engine falls over it."""
+    assert [f.id for f in vllm("--max-model-len", "9" * 400 + "k").findings] == ["EA005"]
+    assert [f.id for f in vllm("--kv-transfer-config", '{"a": ' + "9" * 400 + "k}").findings] == ["EA005"]
+
+
 CONFIGURATIONS = {
     "an object": (vllm("--kv-transfer-config", '{"kv_role": "kv_both"}'), []),
     "a number with a suffix, as vLLM takes it": (vllm("--kv-transfer-config", '{"kv_buffer_size": 80m, "kv_role": "1k"}'), []),
