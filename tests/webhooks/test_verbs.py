@@ -278,6 +278,60 @@ def test_lint_of_what_is_on_its_way_out(tmp_path: Path) -> None:
     assert told == ["ScalerAnnotationForged", "MD000"]  # the definition itself holds the target
 
 
+CACHED = deployment(role("p", "Prefill").cards(1, interface="1"), role("d", "Decode").cards(1)).cache()
+
+
+def cache_of(namespace: str, *protocols: str) -> list[dict[str, Any]]:
+    """A binding named pool in a namespace, and its pool."""
+    groups = [{"name": protocol.lower(), "protocol": protocol} for protocol in protocols]
+    return [
+        {"kind": "KVCachePoolBinding", "metadata": {"name": "pool", "namespace": namespace}, "spec": {"poolRef": {"name": "shared"}}},
+        {"kind": "KVCachePool", "metadata": {"name": "shared"}, "spec": {"memberGroups": groups}},
+    ]
+
+
+BESIDE = {
+    "no cache object": ([], []),
+    "a pool over TCP": (cache_of("team-a", "TCP"), ["MD722"]),
+    "a pool over EFA": (cache_of("team-a", "EFA"), []),
+    "a pool over TCP, and another fault": (
+        [*cache_of("team-a", "TCP"), instance_type(cards=0) | {"spec": {"acceleratable": True}}],
+        ["MD715", "MD715"],
+    ),
+    "a binding of another namespace": (cache_of("team-b", "TCP"), []),
+    "a binding without its pool": (cache_of("team-a", "TCP")[:1], []),
+    "a pool without a binding": (cache_of("team-a", "TCP")[1:], []),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_lint_judges_the_cache_as_far_as_it_is_there(tmp_path: Path, name: str) -> None:
+    """Binding and pool among the manifests are judged by; what is not there is not held against anybody."""
+    objects, rules = BESIDE[name]
+    told = run(lint, write(tmp_path, "a.json", CACHED, *objects), "-o", "json")
+    assert [one["id"] for one in json.loads(told.output)["findings"]] == rules
+
+
+def test_lint_compares_with_the_stored_object_of_the_same_name_and_namespace(tmp_path: Path) -> None:
+    """And with no other."""
+    new = write(tmp_path, "new.json", deployment().model("another"), scaler(targetRef={"name": "another"}))
+    for old, rules in (
+        ([deployment()], {"MD000", "MD801"}),
+        ([deployment().named("other"), deployment()._with("metadata", "namespace", value="team-b"), scaler(name="other")], set()),
+        ([scaler()], {"MD000", "MD902"}),
+    ):
+        told = run(lint, new, "--old", write(tmp_path, "old.json", *old), "-o", "json")
+        assert {one["id"] for one in json.loads(told.output)["findings"]} == rules
+
+
+def test_lint_names_objects_and_rules(tmp_path: Path) -> None:
+    """Kind, namespace and name, or what stands for it; the rule's name before what is wrong."""
+    unnamed = deployment(role(shmSize="0"))._with("metadata", "name", value=None)._with("metadata", "generateName", value="qwen-")
+    (one,) = json.loads(run(lint, write(tmp_path, "a.json", unnamed), "-o", "json").output)["findings"]
+    assert (one["object"], one["severity"]) == ("ModelDeployment team-a/qwen-", "error")
+    assert one["message"].startswith("ShmSizePositive: ")
+
+
 def test_lint_leaves_a_namesake_of_another_group_alone(manifest: str) -> None:
     """Somebody else's ModelDeployment is none of ours."""
     text = Path(manifest).read_text("utf-8").replace("worker.gpustack.ai/v1", "example.com/v1")
