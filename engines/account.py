@@ -73,6 +73,8 @@ def _option(occurrence: Occurrence, reading: RoleReading) -> str:
 
 
 def _plain(stored: object) -> str:
+    if isinstance(stored, int) and stored.bit_length() > 64:
+        return "a number beyond any machine's"
     return " ".join(str(item) for item in stored) if isinstance(stored, tuple) else str(stored)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from engines.findings import Finding, finding
 from engines.parallelism import given, on, whole
 from engines.tokens import Occurrence
+from engines.values import show
 
 
 class Facts:
@@ -22,9 +23,12 @@ class Facts:
         self.found: list[Finding] = []
 
     def number(self, dest: str, default: int | None = None) -> int | None:
-        """The stored integer, `default` when the line does not use the option, None when it is not known."""
+        """The stored integer, `default` when the line does not use the option, None when it is not known or beyond any machine's."""
         occurrence = self.last.get(dest)
-        return default if occurrence is None else whole(occurrence)
+        if occurrence is None:
+            return default
+        value = whole(occurrence)
+        return value if value is not None and value.bit_length() < 64 else None
 
     def degree(self, dest: str) -> int:
         """A degree as rules count it: 1 where the line does not say or nobody knows."""
@@ -67,6 +71,7 @@ class Facts:
 def ports(facts: Facts, *dests: str, low: int = 0) -> None:
     """TCP ports have 16 bits; the parsers do not look. `low` is 1 where the engine does not let the system choose one."""
     for dest in dests:
-        port = facts.number(dest)
-        if port is not None and not low <= port <= 65535:
-            facts.say("EA305", f"{facts.name(dest)} {port} is no TCP port", dest)
+        occurrence = facts.last.get(dest)
+        port = whole(occurrence)
+        if occurrence is not None and port is not None and not low <= port <= 65535:
+            facts.say("EA305", f"{facts.name(dest)} {show(occurrence.value or '')} is no TCP port", dest)

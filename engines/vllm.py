@@ -157,8 +157,9 @@ def _collect(tokens: list[str], at: list[int], faults: list[Fault]) -> tuple[lis
 def _text(members: dict[str, Json]) -> str:
     try:
         return json.dumps(members)
-    except RecursionError:
-        # So deep that the engine's own writer gives up as well. That the value is an object is all that matters from here on.
+    except (RecursionError, ValueError):
+        # So deep, or with a number so long, that the engine's own writer gives up as well. That the value is an object is all that matters
+        # from here on.
         return "{}"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from engines.account import account
 from engines.facade import RoleReading, read_argv
 from engines.judgement import MOST
 from engines.table import ENGINES
@@ -76,3 +77,23 @@ def test_twice_the_line_costs_about_twice(name: str) -> None:
     small, _ = spent("vLLM", LINES[name](BIG))
     large, _ = spent("vLLM", LINES[name](2 * BIG))
     assert large < 3.2 * small + 0.05
+
+
+HUGE = {
+    "a product of ranks": ("-dp", "4", "-dpl", "2", "-dpm", "--node-rank", "9" * 4300),
+    "a node rank": ("--node-rank", "9" * 4300, "--nnodes", "2", "-tp", "2"),
+    "a number of nodes": ("--nnodes", "9" * 4300),
+    "a port": ("--port", "9" * 4300),
+    "a length with a suffix": ("--max-model-len", "9" * 4300 + "K"),
+    "a member's number": ("--additional-config.a", "9" * 4300 + "K"),
+    "a demand": ("--ssl-certfile", "c", "--ssl-cert-reqs", "9" * 4300),
+}
+
+
+@pytest.mark.parametrize("argv", HUGE.values(), ids=HUGE.keys())
+def test_a_number_as_long_as_python_reads_one_raises_nothing(argv: tuple[str, ...]) -> None:
+    """Python reads 4,300 digits and writes no more: a product of two such numbers cannot be told."""
+    for engine in ("vLLM", "SGLang"):
+        reading = read_argv(engine, None, argv)
+        assert reading.to_json()
+        assert len(account(reading)) == len(argv)
