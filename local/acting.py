@@ -202,6 +202,8 @@ class Cast:
                 condition("Admitted", holds=True, at=now, reason="Admitted"),
                 condition("Evicted", holds=False, at=now, reason="QuotaReserved"),
             ]
+            if any(entry["type"] == "Preempted" for entry in before.get("conditions") or ()):
+                entries.append(condition("Preempted", holds=False, at=now, reason="QuotaReserved"))  # as Kueue does
             status: JSON = {"admission": rendering.admission(role, len(pods), said.get("flavor", str(role["instanceType"])))}
         else:
             reason = said.get("reason", "Pending")
