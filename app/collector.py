@@ -16,12 +16,13 @@ def relax() -> None:
 
 @contextmanager
 def resting() -> Iterator[None]:
-    """Do not look at all while modules are imported; afterwards as before, but seldom."""
+    """Do not look at all while modules are imported, and never at what they brought; afterwards as before, but seldom."""
     relax()
     looking = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        gc.freeze()  # they are there for good: the first look would walk them all
         if looking:
             gc.enable()
