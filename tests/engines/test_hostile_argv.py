@@ -73,10 +73,14 @@ def test_ten_thousand_tokens_or_a_mebibyte_stay_cheap_and_bounded(engine: str, n
 
 @pytest.mark.parametrize("name", LINES)
 def test_twice_the_line_costs_about_twice(name: str) -> None:
-    """Far from the four times of a quadratic step. Tiny figures are noise and prove nothing."""
-    small, _ = spent("vLLM", LINES[name](BIG))
-    large, _ = spent("vLLM", LINES[name](2 * BIG))
-    assert large < 3.2 * small + 0.05
+    """Far from the four times of a quadratic step. Tiny figures are noise and prove nothing; a busy machine is asked again."""
+    small = large = float("inf")
+    for _ in range(4):
+        small = min(small, spent("vLLM", LINES[name](BIG))[0])
+        large = min(large, spent("vLLM", LINES[name](2 * BIG))[0])
+        if large < 3.2 * small + 0.05:
+            return
+    raise AssertionError(f"{large:.3f} s for twice what takes {small:.3f} s")
 
 
 HUGE = {
