@@ -13,14 +13,15 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from bench.fleet.world import World
+from bench.fleet.world import World, digest
 from controller.cache import Cache
 from controller.keeping import NARROWED, Keeping
 from controller.kinds import KindName, kinds
 from controller.store import ObjectMap
 
-# As large as the statuses of this fleet are.
-STATUS = json.dumps({"phase": "Ready", "observedGeneration": 1, "conditions": [{"type": "Ready", "message": "m" * 1200}]}).encode()
+# As large, once it is packed, as the statuses of this fleet are: 1.4 KiB.
+_NOISE = b"".join(map(digest, range(36))).decode()
+STATUS = json.dumps({"phase": "Ready", "observedGeneration": 1, "conditions": [{"type": "Ready", "message": _NOISE}]}).encode()
 
 
 def resident() -> int:
