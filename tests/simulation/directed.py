@@ -14,7 +14,7 @@ from tests.simulation.store import Object
 MODEL_DEPLOYMENTS, PODS = 0.0, 0.15  # `at` of a step that befalls the watches of a kind
 UNRESOLVED: Final = {"at": 0.0, "size": 0.3}
 AT_ONCE: Final = {"size": 0.0}
-FAILING_READS: Final = {"at": 0.83, "size": 0.99}
+FAILING_READS: Final = {"at": 0.58, "size": 0.99}
 
 
 def _spec(engine: str = "0.25.1", size: int = 1, replicas: int = 2, router: str = "vllm-router", **more: Any) -> Object:
