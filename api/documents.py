@@ -12,6 +12,8 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
+from api.members import repeated
+
 # What aliases may stand for: so many values, or so many times the values that are written.
 MOST_VALUES: Final = 1_000_000
 MOST_TIMES: Final = 100
@@ -74,11 +76,10 @@ def _begin(text: str, position: int) -> int:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    names = [name for name, _ in pairs]
-    raise DocumentError(_twice(next(name for name in names if names.count(name) > 1)))
+    name = repeated(pairs)
+    if name is not None:
+        raise DocumentError(_twice(name))
+    return dict(pairs)
 
 
 def _no_constant(name: str) -> NoReturn:

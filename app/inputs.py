@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 
 import click
 
+from api.members import repeated
+
 
 class InputError(click.ClickException):
     """A file that cannot be read, or does not hold what it should."""
@@ -52,12 +54,10 @@ def json_line(raw: bytes) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"the line has the key {name[:64]!r} twice in one object")
-        found[name] = value
-    return found
+    name = repeated(pairs)
+    if name is not None:
+        raise ValueError(f"the line has the key {name[:64]!r} twice in one object")
+    return dict(pairs)
 
 
 def _no_constant(name: str) -> NoReturn:

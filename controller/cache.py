@@ -30,7 +30,7 @@ class Cache:
     """All stores and the indexes over them."""
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
-        self.stores: dict[KindName, Store] = {kind.name: Store(kind) for kind in kinds}
+        self.stores: dict[KindName, Store] = {kind.name: Store() for kind in kinds}
         self._workloads: dict[str, Index] = {}  # namespace -> Pod UID -> names of Workloads
         self._children: dict[KindName, Index] = {name: Index() for name in _PARENTS}  # deployment key -> names
         self._referrers = Index()  # (kind, namespace, name) -> deployment keys

@@ -1,7 +1,7 @@
 """The figures of each deployment, written as lines of the text exposition at once.
 
 A fleet of a thousand has forty thousand samples. Made one by one and then put into words they cost a second of CPU at each scrape, more
-than all the rest of a quiet service; as lines a twentieth of that. Both text forms write a gauge alike. Who wants samples gets them read
+than all the rest of a quiet service; as lines a fifth of that. Both text forms write a gauge alike. Who wants samples gets them read
 from the lines.
 """
 

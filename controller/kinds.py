@@ -61,7 +61,7 @@ class KindName(StrEnum):
 class CachedDeployment(msgspec.Struct, frozen=True, gc=False):
     """A ModelDeployment as the cache keeps it: the bytes of its `spec`, which the explicit spec hash covers whole, and its `status` packed.
 
-    Of ten thousand the decoded form would take forty MiB more; a pass decodes one in some twenty microseconds.
+    Of ten thousand the decoded form would take fifty MiB more; a pass decodes one in some twenty microseconds.
     """
 
     metadata: ObjectMeta

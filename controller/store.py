@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from api.objects import ObjectMeta
-from controller.kinds import Kind
 
 
 class Key(NamedTuple):
@@ -54,10 +53,6 @@ class ObjectMap:
     def __iter__(self) -> Iterator[Key]:
         return (Key(namespace, name) for namespace, space in self._spaces.items() for name in space)
 
-    def items(self) -> Iterator[tuple[Key, Any]]:
-        """Each object with its key."""
-        return ((Key(namespace, name), item) for namespace, space in self._spaces.items() for name, item in space.items())
-
     def values(self) -> Iterator[Any]:
         """Every object."""
         return (item for space in self._spaces.values() for item in space.values())
@@ -92,8 +87,7 @@ class ObjectMap:
 class Store:
     """The objects of one kind."""
 
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
+    def __init__(self) -> None:
         self.objects = ObjectMap()
         self._news: set[Key] | None = None  # None: nobody follows
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from api.members import repeated
 from api.objects import ModelDeployment, ModelDeploymentScaler, ModelDeploymentSpec, ObjectMeta, OwnerReference, ScalerSpec
 from webhooks.errors import MalformedReviewError, ReviewTooLargeError
 from webhooks.response import API_VERSION, KIND, Envelope
@@ -321,11 +322,9 @@ def _scan(text: bytes) -> None:
 
 def _once(pairs: list[tuple[str, Any]]) -> None:
     """An object's members, each once; the values are not kept."""
-    seen: set[str] = set()
-    for key, _ in pairs:
-        if key in seen:
-            raise MalformedReviewError(f"the key {key[:64]!r} occurs twice in one object")
-        seen.add(key)
+    key = repeated(pairs)
+    if key is not None:
+        raise MalformedReviewError(f"the key {key[:64]!r} occurs twice in one object")
 
 
 class _RescuedRequest(msgspec.Struct, frozen=True):

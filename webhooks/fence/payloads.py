@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from api.members import repeated
 from api.objects import Struct
 
 BINDING_BYTES = 1024
@@ -118,12 +119,10 @@ def _members(text: str, limit: int, wanted: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in members:
-            raise InvalidPayloadError(f"{key[:64]!r} occurs twice")
-        members[key] = value
-    return members
+    key = repeated(pairs)
+    if key is not None:
+        raise InvalidPayloadError(f"{key[:64]!r} occurs twice")
+    return dict(pairs)
 
 
 def _refuse_constant(word: str) -> Any:
